@@ -1,0 +1,3 @@
+//! What it means: validated configuration.
+
+pub mod node;

@@ -1,0 +1,84 @@
+//! Configuration of one controller or broker process, as meant: every value present and checked.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::types::{BrokerId, CommitRoute, DurabilityMode, EngineKind};
+
+/// How a broker's logs are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// What an acknowledgement promises.
+    pub durability: DurabilityMode,
+    /// How a commit group reaches the disk.
+    pub commit_route: CommitRoute,
+    /// Commit groups in flight per partition; at least 1.
+    pub commit_pipeline_depth: usize,
+    /// Segment size; a segment is rolled before it would grow past this.
+    pub segment_bytes: u64,
+    /// Recent batches kept in memory per partition for followers and consumers.
+    pub memory_bytes: usize,
+    /// Largest batch accepted (Kafka `max.message.bytes`).
+    pub message_bytes_max: usize,
+}
+
+/// One broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerConfig {
+    /// `node.id`.
+    pub node_id: BrokerId,
+    /// Must be the controller's.
+    pub cluster_id: String,
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// Holds the partitions' directories.
+    pub data_dir: PathBuf,
+    /// The controller's address.
+    pub controller: SocketAddr,
+    /// Which event loop.
+    pub engine: EngineKind,
+    /// Event loops, one thread each; at least 1.
+    pub shards: usize,
+    /// Pin shard *i* to the *i*-th CPU of the process's set; refused when shards exceed CPUs.
+    pub pin: bool,
+    /// How logs are kept.
+    pub log: LogConfig,
+    /// `broker.heartbeat.interval.ms`.
+    pub heartbeat_interval: Duration,
+    /// `replica.lag.time.max.ms`.
+    pub replica_lag_time_max: Duration,
+    /// `replica.fetch.wait.max.ms`.
+    pub replica_fetch_wait_max: Duration,
+    /// `replica.fetch.backoff.ms`.
+    pub replica_fetch_backoff: Duration,
+    /// `replica.fetch.max.bytes` per partition.
+    pub replica_fetch_bytes_max: usize,
+    /// `socket.request.max.bytes`.
+    pub request_bytes_max: usize,
+    /// `connections.max.idle.ms`, applied to half-received frames.
+    pub half_frame_idle_max: Duration,
+    /// Unanswered requests per connection before reading pauses.
+    pub in_flight_requests_max: usize,
+    /// Bytes of appends not yet durable per shard before producers are no longer read from.
+    pub undurable_bytes_max: usize,
+}
+
+/// The controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerConfig {
+    /// `node.id`.
+    pub node_id: BrokerId,
+    /// Shared by all nodes of the cluster.
+    pub cluster_id: String,
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// Holds the metadata log.
+    pub data_dir: PathBuf,
+    /// `broker.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// `metadata.append.linger`: records wait this long for company before the append.
+    pub metadata_append_linger: Duration,
+    /// `socket.request.max.bytes`.
+    pub request_bytes_max: usize,
+}

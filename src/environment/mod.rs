@@ -1,0 +1,1 @@
+//! Host facts and the directory's own floor.

@@ -1,0 +1,5 @@
+//! Parse, dispatch, exit.
+
+fn main() -> std::process::ExitCode {
+    ackmark::cli::main()
+}

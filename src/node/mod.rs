@@ -1,0 +1,1 @@
+//! Shells that host the protocol machines: the broker shard and the controller.

@@ -1,0 +1,7 @@
+//! Every rule, as pure state machines: inputs and time come in as arguments, outputs go out as
+//! values. No I/O, no clock, no randomness, no logging, no locks in this room.
+
+pub mod broker;
+pub mod controller;
+pub mod metadata;
+pub mod partition;

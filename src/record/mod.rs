@@ -1,0 +1,1 @@
+//! **Pure**: Kafka record batches, version 2.
