@@ -15,7 +15,7 @@ use super::node::{BrokerConfig, ControllerConfig, LogConfig};
 use super::read::{ConfigError, Field, Source, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
-use crate::types::{BrokerId, CommitRoute, DurabilityMode, EngineKind, Flush};
+use crate::types::{BrokerId, CommitRoute, DurabilityMode, Flush};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(broker.data_dir, Path::new("/run/broker-1"));
         let flush = Flush { messages: 7, interval: Duration::from_secs(90) };
         assert_eq!(broker.log.durability, DurabilityMode::PageCacheFlush(flush));
-        assert_eq!(broker.engine, EngineKind::Uring);
+        assert_eq!(broker.engine, crate::types::EngineKind::Uring);
 
         let text = broker.to_toml().expect("an UTF-8 path");
         let again = BrokerConfig::from_text(Path::new("/run/broker.toml"), &text);

@@ -281,15 +281,22 @@ fn key_in(table: &DeTable<'_>, position: usize) -> Option<String> {
     None
 }
 
-/// Serde's sentence about an unknown key, in a user's words.
+/// The parser's sentence in a user's words.
 fn for_people(message: &str) -> String {
-    let Some(rest) = message.strip_prefix("unknown field `") else {
-        return message.trim_end().replace('\n', ", ");
-    };
-    let allowed = rest.split_once("expected").map_or("", |(_, names)| names);
-    let allowed =
-        allowed.trim_start_matches(" one of").trim().replace('`', "").replace(" or ", ", ");
-    format!("no such key; allowed here: {allowed}")
+    if let Some(rest) = message.strip_prefix("unknown field `") {
+        let allowed = rest.split_once("expected").map_or("", |(_, names)| names);
+        let allowed = allowed.trim_start_matches(" one of").trim();
+        let allowed = allowed.replace('`', "").replace(" or ", ", ");
+        return format!("no such key; allowed here: {allowed}");
+    }
+    let kinds =
+        message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "));
+    match kinds {
+        Some((_, "a sequence")) => "must be a list, such as [1, \"all\"]".to_owned(),
+        Some(("map", expected)) => format!("must be {expected}, not a table"),
+        Some(("sequence", expected)) => format!("must be {expected}, not a list"),
+        _ => message.trim_end().replace('\n', ", "),
+    }
 }
 
 impl<'de> Deserialize<'de> for Scalar {
