@@ -293,6 +293,7 @@ fn for_people(message: &str) -> String {
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "));
     match kinds {
         Some((_, "a sequence")) => "must be a list, such as [1, \"all\"]".to_owned(),
+        Some((_, expected)) if expected.starts_with("struct ") => "must be a table".to_owned(),
         Some(("map", expected)) => format!("must be {expected}, not a table"),
         Some(("sequence", expected)) => format!("must be {expected}, not a list"),
         _ => message.trim_end().replace('\n', ", "),

@@ -108,6 +108,12 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
         return Err(source.clash("load.batch_bytes", batch_bytes, load.batch_bytes, problem));
     }
     let matrix = matrix(&source, &raw, cluster.message_bytes_max)?;
+    if matrix.pacings.contains(&Pacing::Closed) && matrix.acks.contains(&Acks::None) {
+        let problem =
+            "must not list 0 when load.mode = \"closed\": a closed loop waits for answers";
+        let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
+        return Err(source.refused("matrix.acks", span, "[…]", problem));
+    }
     Ok(Workload { name, cluster, load, matrix })
 }
 
@@ -354,11 +360,14 @@ fn matrix(
     })
 }
 
+/// A value begins with 32 bytes by which a reader can tell that it is whole and where it belongs.
+const RECORD_BYTES_MIN: u64 = 32;
+
 /// A record must fit into one batch: room for the batch header and the record's own framing is
 /// kept free.
 fn record_size(message_bytes_max: usize) -> impl Fn(&units::Scalar) -> Result<u64, String> {
     const BATCH_OVERHEAD_BYTES: usize = 128;
-    units::size_in(1..=message_bytes_max.saturating_sub(BATCH_OVERHEAD_BYTES) as u64)
+    units::size_in(RECORD_BYTES_MIN..=message_bytes_max.saturating_sub(BATCH_OVERHEAD_BYTES) as u64)
 }
 
 fn flush(source: &Source<'_>, raw: &RawFlush) -> Result<Flush, ConfigError> {
