@@ -4,6 +4,13 @@
 //! Kafka message beyond the four-byte length in front of a frame; an [`App`] knows no engine. The
 //! same broker, driver and log writer therefore run under every engine in this room.
 
+mod error;
+pub mod framing;
+mod helper;
+mod socket;
+pub mod uring;
+mod waker;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -11,6 +18,9 @@ use std::os::fd::OwnedFd;
 use bytes::{Bytes, BytesMut};
 
 use crate::types::{MonotonicTime, Sync};
+
+pub use error::EngineError;
+pub use waker::Waker;
 
 /// A connection; never reused within one engine, so a late event cannot hit a newer connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,10 +184,4 @@ pub trait Io {
     fn submit_read(&mut self, operation: OperationId, file: FileId, position: u64, length: usize);
     /// A handle other threads use to deliver [`Event::Woken`].
     fn waker(&self) -> Waker;
-}
-
-/// Wakes a sleeping shard from any thread: an eventfd.
-#[derive(Clone, Debug)]
-pub struct Waker {
-    eventfd: std::sync::Arc<OwnedFd>,
 }
