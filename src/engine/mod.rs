@@ -6,7 +6,7 @@
 
 mod error;
 pub mod framing;
-mod helper;
+pub mod helper;
 mod socket;
 pub mod uring;
 mod waker;
@@ -17,10 +17,9 @@ use std::os::fd::OwnedFd;
 
 use bytes::{Bytes, BytesMut};
 
+pub use self::error::EngineError;
+pub use self::waker::Waker;
 use crate::types::{MonotonicTime, Sync};
-
-pub use error::EngineError;
-pub use waker::Waker;
 
 /// A connection; never reused within one engine, so a late event cannot hit a newer connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -34,11 +34,7 @@ pub use self::ring::SetupFlags;
 
 /// Hosts `app` on the calling thread until it is finished, pinned to `cpu` if one is given, and
 /// gives it back.
-pub fn run<A: App>(
-    mut app: A,
-    limits: Limits,
-    cpu: Option<usize>,
-) -> Result<A, EngineError> {
+pub fn run<A: App>(mut app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
     if let Some(cpu) = cpu {
         socket::pin_to(cpu).map_err(|source| failed("sched_setaffinity", source))?;
     }
@@ -231,13 +227,10 @@ impl Uring {
     // --- connections -----------------------------------------------------------------------------
 
     fn accept_next(&mut self, listener: RawFd) {
-        let accept = opcode::Accept::new(
-            types::Fd(listener),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        )
-        .flags(libc::SOCK_CLOEXEC)
-        .build();
+        let accept =
+            opcode::Accept::new(types::Fd(listener), std::ptr::null_mut(), std::ptr::null_mut())
+                .flags(libc::SOCK_CLOEXEC)
+                .build();
         let key = self.operations.start(Operation::Accept { listener });
         self.ring.push(accept, key);
     }
@@ -337,10 +330,8 @@ impl Uring {
         let Ok(length) = usize::try_from(result) else {
             match -result {
                 libc::EINTR | libc::EAGAIN => self.receive_next(id),
-                error => self.finish_connection(
-                    id,
-                    CloseReason::Error(io::Error::from_raw_os_error(error)),
-                ),
+                error => self
+                    .finish_connection(id, CloseReason::Error(io::Error::from_raw_os_error(error))),
             }
             return;
         };
@@ -397,11 +388,9 @@ impl Uring {
     fn wait_until_writable(&mut self, id: ConnectionId) {
         let Some(connection) = self.open_connection(id) else { return };
         connection.poll_in_flight = true;
-        let poll = opcode::PollAdd::new(
-            types::Fd(connection.socket.as_raw_fd()),
-            libc::POLLOUT as u32,
-        )
-        .build();
+        let poll =
+            opcode::PollAdd::new(types::Fd(connection.socket.as_raw_fd()), libc::POLLOUT as u32)
+                .build();
         let key = self.operations.start(Operation::Writable { connection: id });
         self.ring.push(poll, key);
     }
@@ -475,9 +464,7 @@ impl Uring {
 
     fn write_async(&mut self, fd: RawFd, write: Write) {
         let Write { operation, file, position, data, sync, .. } = write;
-        let fsync = || {
-            opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build()
-        };
+        let fsync = || opcode::Fsync::new(types::Fd(fd)).flags(types::FsyncFlags::DATASYNC).build();
         if data.is_empty() {
             let key = self.operations.start(Operation::LinkedSync { operation, file, write: None });
             self.ring.push(fsync(), key);
@@ -549,9 +536,8 @@ impl Io for Uring {
             Err(error) => {
                 self.connections_opened += 1;
                 // A slot number no connection has: nothing but the event below refers to it.
-                let id = ConnectionId(
-                    self.connections_opened << CONNECTION_SLOT_BITS | NO_SLOT as u64,
-                );
+                let id =
+                    ConnectionId(self.connections_opened << CONNECTION_SLOT_BITS | NO_SLOT as u64);
                 self.events
                     .push_back(Event::Closed { connection: id, reason: CloseReason::Error(error) });
                 return id;
@@ -564,8 +550,7 @@ impl Io for Uring {
         }
         let raw = Box::new(socket::RawAddress::new(address));
         let entry = opcode::Connect::new(types::Fd(fd), raw.as_ptr(), raw.length()).build();
-        let key =
-            self.operations.start(Operation::Connect { connection: id, _address: raw });
+        let key = self.operations.start(Operation::Connect { connection: id, _address: raw });
         self.ring.push(entry, key);
         id
     }
@@ -657,7 +642,8 @@ impl Io for Uring {
         };
         let (mut buffer, pad) = operation::read_buffer(length, is_direct);
         let target = buffer[pad..].as_mut_ptr();
-        let entry = opcode::Read::new(types::Fd(fd), target, length as u32).offset(position).build();
+        let entry =
+            opcode::Read::new(types::Fd(fd), target, length as u32).offset(position).build();
         let key = self.operations.start(Operation::Read { operation, file, buffer, pad });
         self.ring.push(entry, key);
     }

@@ -14,17 +14,42 @@ const DIRECT_ALIGNMENT_BYTES: usize = 4096;
 
 /// One submitted entry.
 pub(super) enum Operation {
-    Accept { listener: RawFd },
-    Connect { connection: ConnectionId, _address: Box<RawAddress> },
-    Receive { connection: ConnectionId },
-    Writable { connection: ConnectionId },
+    Accept {
+        listener: RawFd,
+    },
+    Connect {
+        connection: ConnectionId,
+        _address: Box<RawAddress>,
+    },
+    Receive {
+        connection: ConnectionId,
+    },
+    Writable {
+        connection: ConnectionId,
+    },
     Woken,
-    Write { operation: OperationId, file: FileId, data: Bytes },
+    Write {
+        operation: OperationId,
+        file: FileId,
+        data: Bytes,
+    },
     /// The first half of a write with fdatasync; its result waits in the second half.
-    LinkedWrite { sync: u64, data: Bytes },
+    LinkedWrite {
+        sync: u64,
+        data: Bytes,
+    },
     /// The second half, or a sync alone.
-    LinkedSync { operation: OperationId, file: FileId, write: Option<io::Result<()>> },
-    Read { operation: OperationId, file: FileId, buffer: BytesMut, pad: usize },
+    LinkedSync {
+        operation: OperationId,
+        file: FileId,
+        write: Option<io::Result<()>>,
+    },
+    Read {
+        operation: OperationId,
+        file: FileId,
+        buffer: BytesMut,
+        pad: usize,
+    },
 }
 
 /// All operations in flight, by the key that travels through the ring.

@@ -74,8 +74,7 @@ impl Ring {
     /// Two entries, the second started only when the first has succeeded in full.
     pub(super) fn push_linked(&mut self, first: (Entry, u64), second: (Entry, u64)) {
         self.make_room(2);
-        let pair =
-            [first.0.user_data(first.1).flags(Flags::IO_LINK), second.0.user_data(second.1)];
+        let pair = [first.0.user_data(first.1).flags(Flags::IO_LINK), second.0.user_data(second.1)];
         // SAFETY: as in `push`.
         let pushed = unsafe { self.ring.submission().push_multiple(&pair) };
         assert!(pushed.is_ok(), "the submission queue was full after room was made");
