@@ -1,1 +1,4 @@
 //! The load driver.
+
+pub mod payload;
+pub mod schedule;
