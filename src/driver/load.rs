@@ -129,8 +129,7 @@ impl PartitionLoad {
                     intended_ns
                 }
             };
-            let sequence =
-                u64::from(self.share.partition) + self.taken * u64::from(self.share.of);
+            let sequence = u64::from(self.share.partition) + self.taken * u64::from(self.share.of);
             self.taken += 1;
             put(Due { sequence, intended_ns });
         }
@@ -242,8 +241,7 @@ mod tests {
     fn sequences_are_dealt_like_the_schedule() {
         let batching = Batching { records_max: 3, linger: Duration::ZERO };
         let share = Share { partition: 1, of: 4 };
-        let mut load =
-            PartitionLoad::new(LoadMode::MaxThroughput, batching, share, 0, 100 * MS);
+        let mut load = PartitionLoad::new(LoadMode::MaxThroughput, batching, share, 0, 100 * MS);
         let mut taken = Vec::new();
         load.take_batch(7 * MS, |due| taken.push((due.sequence, due.intended_ns)));
         assert_eq!(taken, [(1, 7 * MS), (5, 7 * MS), (9, 7 * MS)]);

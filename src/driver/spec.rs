@@ -80,8 +80,8 @@ pub struct SpecError {
 /// Bytes of a record besides its value and the varint lengths: attributes, timestamp delta (always
 /// 0), key length (no key), header count.
 const RECORD_FIXED_BYTES: usize = 4;
-/// Largest encoded offset delta of a batch below 2^20 records.
-const OFFSET_DELTA_BYTES_MAX: usize = 3;
+/// Largest encoded offset delta: enough for 2^27 records, more than the largest batch holds.
+const OFFSET_DELTA_BYTES_MAX: usize = 4;
 /// Largest batch size accepted: 1 GiB keeps record counts and sizes within the format's 32 bits.
 const BATCH_BYTES_MAX: usize = 1 << 30;
 
@@ -119,7 +119,11 @@ impl CellSpec {
             return fault("load.in_flight", "0".to_owned(), "1 or more");
         }
         if matches!(self.load, LoadMode::ClosedLoop { .. }) && self.acks == Acks::None {
-            return fault("acks", "0".to_owned(), "1 or all in the closed loop, which waits for answers");
+            return fault(
+                "acks",
+                "0".to_owned(),
+                "1 or all in the closed loop, which waits for answers",
+            );
         }
         if self.connections == 0 {
             return fault("connections", "0".to_owned(), "1 or more");
