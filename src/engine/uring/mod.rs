@@ -21,7 +21,7 @@ use super::framing::{FrameReader, SendQueue};
 use super::helper::{self, Helper};
 use super::{
     App, CloseReason, ConnectionId, EngineError, Event, FileId, Io, Limits, OperationId, Route,
-    Waker, Write, socket,
+    Waker, Write, affinity, socket,
 };
 use crate::measure::clock;
 use crate::types::{MonotonicTime, Sync};
@@ -36,7 +36,7 @@ pub use self::ring::SetupFlags;
 /// gives it back.
 pub fn run<A: App>(mut app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
     if let Some(cpu) = cpu {
-        socket::pin_to(cpu).map_err(|source| failed("sched_setaffinity", source))?;
+        affinity::pin_to(cpu).map_err(|source| failed("sched_setaffinity", source))?;
     }
     let mut uring = Uring::new(limits)?;
     app.start(&mut uring);
