@@ -258,16 +258,29 @@ pub(super) fn finishes_what_is_in_flight_on_a_closed_file(engine: Run) {
     host.call(move |_, io| {
         submit_lasting_writes(io, file);
         io.close_file(file);
-        io.submit_read(OperationId(2), file, 0, 1);
     });
     (0..2).for_each(|number| written(&mut host, OperationId(number)).unwrap());
+    assert!(host.finish().is_empty());
+    assert_lasting_writes(&path);
+}
+
+pub(super) fn takes_nothing_new_on_a_closed_file(engine: Run) {
+    let directory = directory();
+    let path = directory.path().join("log");
+    let mut host = Host::start(engine);
+    let file = register(&host, open(&path, 0).unwrap(), false);
+    host.call(move |_, io| {
+        submit_lasting_writes(io, file);
+        io.close_file(file);
+        io.submit_read(OperationId(2), file, 0, 1);
+    });
     let refused = host.wait(|event| match event {
         Event::Read { result, .. } => Some(result.is_err()),
         _ => None,
     });
-    assert!(refused, "a closed file takes no new operation");
+    assert!(refused, "the read was made");
+    (0..2).for_each(|number| written(&mut host, OperationId(number)).unwrap());
     assert!(host.finish().is_empty());
-    assert_lasting_writes(&path);
 }
 
 pub(super) fn finishes_what_is_in_flight_when_the_app_ends(engine: Run) {

@@ -1,5 +1,7 @@
 //! The loop itself: deadlines, wake-ups, its end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -53,6 +55,22 @@ pub(super) fn wakes_for_other_threads(engine: Run) {
     assert!(host.finish().is_empty());
     // A shard that has ended is not hurt by a late wake-up, nor is the caller.
     waker.wake();
+}
+
+pub(super) fn goes_on_through_signals(engine: Run) {
+    let caught = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(libc::SIGUSR1, Arc::clone(&caught)).unwrap();
+    let mut host = Host::start(engine);
+    // SAFETY: pthread_self(3) has no preconditions.
+    let shard = host.call(|_, _| unsafe { libc::pthread_self() });
+    for _ in 0..500 {
+        // SAFETY: the engine's thread lives until `finish`, and the signal has a handler.
+        assert_eq!(unsafe { libc::pthread_kill(shard, libc::SIGUSR1) }, 0);
+        host.call(|remote, io| remote.deadline = Some(io.now().plus(Duration::from_micros(50))));
+        deadline_fires(&mut host);
+    }
+    assert!(caught.load(Ordering::Relaxed));
+    assert!(host.finish().is_empty());
 }
 
 pub(super) fn ends_when_the_app_is_finished(engine: Run) {
