@@ -9,10 +9,11 @@
 //!   at its default, no task queue asks for a latency, and the watchdog watches each shard.
 //! - It panics in the executor's thread where io_uring is forbidden: io_uring is probed first.
 //! - It never looks at its rings while tasks are runnable (up to the preempt timer, 100 ms): a
-//!   reader that could go on reading goes through the ring first, see [`connection`].
+//!   reader that could go on reading goes through the ring first (connection.rs).
 //! - It watches no foreign descriptor: a [`Waker`](super::Waker) is a socket pair here.
 //! - It has no RWF_DSYNC: a file written with [`Sync::Dsync`](crate::types::Sync::Dsync) is opened
-//!   a second time with O_DSYNC, see [`file`].
+//!   a second time with O_DSYNC (file.rs).
+//! - It takes a device for one with polled I/O after opening an empty file there (file.rs).
 //! - A task dropped by a panic may panic again: the app's panics are caught in the app's own task.
 
 mod connection;
