@@ -64,8 +64,9 @@ on_each_engine! {
         reads_direct_up_to_the_end
         tells_that_a_write_failed
         refuses_a_file_it_does_not_know
-        finishes_what_is_in_flight_on_a_closed_file;
-
+        finishes_what_is_in_flight_on_a_closed_file
+        takes_nothing_new_on_a_closed_file
+        finishes_what_is_in_flight_when_the_app_ends;
     turns:
         fires_the_deadline_not_before_its_time
         fires_a_deadline_that_has_passed
@@ -73,20 +74,4 @@ on_each_engine! {
         wakes_for_other_threads
         goes_on_through_signals
         ends_when_the_app_is_finished;
-}
-
-/// What only one engine does so far.
-mod glommio_only {
-    use super::disk;
-    use crate::engine::glommio::run;
-
-    #[test]
-    fn takes_nothing_new_on_a_closed_file() {
-        disk::takes_nothing_new_on_a_closed_file(run);
-    }
-
-    #[test]
-    fn finishes_what_is_in_flight_when_the_app_ends() {
-        disk::finishes_what_is_in_flight_when_the_app_ends(run);
-    }
 }

@@ -20,7 +20,6 @@ mod connection;
 mod file;
 mod shard;
 
-use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +47,7 @@ const IO_MEMORY_BYTES: usize = 1 << 20;
 pub fn run<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
     probe_io_uring()?;
     let outcome = catch_unwind(AssertUnwindSafe(|| host(app, limits, cpu)));
-    outcome.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    outcome.unwrap_or_else(|panic| Err(EngineError::panicked(ENGINE, &*panic)))
 }
 
 fn host<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
@@ -88,7 +87,7 @@ async fn catching<A>(program: impl Future<Output = A>) -> Result<A, EngineError>
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(app)) => Poll::Ready(Ok(app)),
-        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
+        Err(panic) => Poll::Ready(Err(EngineError::panicked(ENGINE, &*panic))),
     })
     .await
 }
@@ -123,12 +122,6 @@ fn refused(error: GlommioError<()>) -> EngineError {
 
 fn failed(operation: &'static str, source: io::Error) -> EngineError {
     EngineError::Io { engine: ENGINE, operation, source }
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> EngineError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    EngineError::Panicked { engine: ENGINE, message: text.unwrap_or("no message").to_owned() }
 }
 
 #[cfg(test)]
