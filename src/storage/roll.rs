@@ -54,7 +54,7 @@ impl PartitionLog {
             segment.close(io);
         }
         fs::remove_dir_all(&self.directory)
-            .map_err(|source| StorageError::io("delete", &self.directory, source))
+            .map_err(StorageError::io("delete", &self.directory))
     }
 
     /// Orders the next segment when half of the active one is used, at full speed from three

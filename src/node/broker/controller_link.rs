@@ -509,7 +509,8 @@ fn decode_records(chunks: &[Bytes], from: Offset, until: Offset) -> Option<Vec<(
                 let entry = entry.ok()?;
                 let offset = header.base_offset.plus(i64::from(entry.offset_delta));
                 if offset >= from && offset < until {
-                    decoded.push((offset, wire::metadata_record::decode(entry.value?).ok()?));
+                    let value = chunk.slice_ref(entry.value?);
+                    decoded.push((offset, wire::decode_metadata_record(&value).ok()?));
                 }
             }
         }

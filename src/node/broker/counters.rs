@@ -48,7 +48,15 @@ impl Counters {
     /// A log was opened; what its recovery cut off or found missing is worth a line.
     pub(super) fn recovered(&mut self, directory: &Path, recovery: &Recovery) {
         if recovery.scanned_bytes > 0 {
-            self.recoveries.push(format!("{}: {recovery}", directory.display()));
+            self.recoveries.push(format!(
+                "{}: scanned {} bytes, {} batches, cut off {} bytes{}; log end offset {}",
+                directory.display(),
+                recovery.scanned_bytes,
+                recovery.batches,
+                recovery.truncated_bytes,
+                if recovery.hole { " (valid batches lay behind the first bad one)" } else { "" },
+                recovery.log_end_offset,
+            ));
         }
     }
 }

@@ -25,7 +25,7 @@ use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
 use crate::protocol::metadata::{
-    ConfigResource, PartitionRegistration, Record, TopicConfig, TopicMetadata,
+    ConfigResource, PartitionRegistration, Record, TopicMetadata,
 };
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
@@ -179,10 +179,8 @@ impl Shard {
     }
 
     fn settings(&self, topic: TopicId) -> Settings {
-        let config = match self.metadata.topic(topic) {
-            Some(topic) => self.metadata.topic_config(&topic.name),
-            None => TopicConfig::default(),
-        };
+        let name = self.metadata.topic(topic).map_or("", |topic| &topic.name);
+        let config = self.metadata.topic_config(name);
         Settings {
             min_isr: config.min_isr,
             hwm_gate: config.hwm_gate,
