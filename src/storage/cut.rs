@@ -13,7 +13,7 @@ use crate::types::Offset;
 use super::preparer::{FenceState, prepare, prepared_path};
 use super::segment::{Segment, remove_if_there};
 use super::tail::Place;
-use super::{PartitionLog, StorageError, checkpoint, device};
+use super::{PartitionLog, StorageError, device};
 
 impl PartitionLog {
     /// Drops the batches with offsets at or above `to` and gives the new log end offset: `to`, or
@@ -98,7 +98,7 @@ impl PartitionLog {
         state: &mut FenceState,
         offset: Offset,
     ) -> Result<(), StorageError> {
-        let lowered = state.recovery_point.unwrap_or(Offset::ZERO).min(offset);
+        let lowered = state.recovery_point.min(offset);
         self.store_recovery_point(state, lowered)
     }
 
@@ -165,11 +165,5 @@ impl PartitionLog {
             return remove_if_there(&segment.index_path());
         }
         segment.remove(io)
-    }
-
-    /// For tests: what the recovery point is.
-    #[cfg(test)]
-    pub(super) fn stored_recovery_point(&self) -> Result<Offset, StorageError> {
-        checkpoint::load_recovery_point(&self.directory)
     }
 }

@@ -41,9 +41,9 @@ impl PartitionLog {
         let plan = Plan::new(config);
         let spec = segment_spec(directory, config)?;
         let recovered = recover(directory, spec)?;
-        let report = recovered.report;
+        let (report, is_clean) = (recovered.report, recovered.is_clean);
         let mut log = PartitionLog::assemble(directory, config, plan, spec, preparer, recovered);
-        log.ready_active_segment()?;
+        log.ready_active_segment(is_clean)?;
         for segment in &mut log.segments {
             segment.file(io);
         }
@@ -58,10 +58,8 @@ impl PartitionLog {
         preparer: &Preparer,
         recovered: Recovered,
     ) -> PartitionLog {
-        let Recovered { segments, epochs, report, is_clean } = recovered;
+        let Recovered { segments, epochs, report, recovery_point, .. } = recovered;
         let end = report.log_end_offset;
-        let fence = Arc::new(Fence::default());
-        fence.void_seals().recovery_point = is_clean.then_some(end);
         PartitionLog {
             directory: directory.to_path_buf(),
             config: *config,
@@ -83,8 +81,8 @@ impl PartitionLog {
             cuts: 0,
             preparer: preparer.clone(),
             order: None,
-            generation: 1,
-            fence,
+            generation: 0,
+            fence: Arc::new(Fence::new(recovery_point)),
             seals: std::collections::VecDeque::new(),
             failure: None,
             stats: LogStats::default(),
@@ -93,11 +91,11 @@ impl PartitionLog {
 
     /// Syncs what recovery found, goes on in the last segment if it is prepared as the mode needs
     /// it, else begins one; and unmarks the clean shutdown before anything is written.
-    fn ready_active_segment(&mut self) -> Result<(), StorageError> {
+    fn ready_active_segment(&mut self, is_clean: bool) -> Result<(), StorageError> {
         let fence = Arc::clone(&self.fence);
         let mut state = fence.void_seals();
         self.generation = state.generation;
-        if state.recovery_point.is_none() && !self.segments.is_empty() {
+        if !is_clean && !self.segments.is_empty() {
             self.checkpoint(&mut state, false)?;
         }
         remove_if_there(&self.directory.join(CLEAN_SHUTDOWN_FILE))?;

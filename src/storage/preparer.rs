@@ -157,23 +157,29 @@ impl Order {
 }
 
 /// What a log shares with the background thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fence {
     state: Mutex<FenceState>,
     has_failed: AtomicBool,
 }
 
 /// Whoever holds it may write the log's checkpoints.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FenceState {
     /// Grows when the log is cut or closed; seals ordered before are void.
     pub(super) generation: u64,
     /// As stored.
-    pub(super) recovery_point: Option<Offset>,
+    pub(super) recovery_point: Offset,
     failure: Option<String>,
 }
 
 impl Fence {
+    /// For a log whose stored recovery point is, or is about to be, `recovery_point`.
+    pub(super) fn new(recovery_point: Offset) -> Fence {
+        let state = FenceState { generation: 0, recovery_point, failure: None };
+        Fence { state: Mutex::new(state), has_failed: AtomicBool::new(false) }
+    }
+
     /// Voids the seals ordered so far and keeps others from running.
     pub(super) fn void_seals(&self) -> MutexGuard<'_, FenceState> {
         let mut state = lock(&self.state);
@@ -213,7 +219,7 @@ impl Seal {
             return;
         }
         match self.write() {
-            Ok(()) => state.recovery_point = Some(self.end_offset),
+            Ok(()) => state.recovery_point = self.end_offset,
             Err(error) => {
                 state.failure = Some(chain(&error));
                 self.fence.has_failed.store(true, Ordering::Release);

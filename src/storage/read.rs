@@ -168,7 +168,7 @@ impl DiskRead {
 }
 
 fn push_run(bytes: &Bytes, run: &mut std::ops::Range<usize>, out: &mut Vec<Bytes>) {
-    if !run.is_empty() {
+    if run.start < run.end {
         out.push(bytes.slice(run.clone()));
     }
     *run = 0..0;

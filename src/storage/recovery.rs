@@ -16,7 +16,9 @@ use super::preparer::{PREPARED_SUFFIX, SegmentSpec};
 use super::rest::examine_rest;
 use super::roll::CLEAN_SHUTDOWN_FILE;
 use super::scan::{Step, Window, step};
-use super::segment::{Segment, base_offset_of, index_path, remove_if_there, segment_path};
+use super::segment::{
+    PIECE_BYTES, Segment, base_offset_of, index_path, remove_if_there, segment_path,
+};
 use super::{StorageError, device};
 
 /// What opening a log found.
@@ -41,6 +43,8 @@ pub(super) struct Recovered {
     /// In order, without a gap; may be empty.
     pub(super) segments: Vec<Segment>,
     pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
+    /// Everything below is on the device and has its index; not above the log's end.
+    pub(super) recovery_point: Offset,
     /// Whether the log was closed cleanly and everything is as the checkpoints say.
     pub(super) is_clean: bool,
     pub(super) report: Recovery,
@@ -242,7 +246,11 @@ impl Recoverer<'_> {
             self.take_segment(base_offset, None)?;
         }
         for path in prepared {
-            self.discard(&path)?;
+            if begins_with_zeros(&path)? {
+                fs::remove_file(&path).map_err(StorageError::io("remove the file", &path))?;
+            } else {
+                self.discard(&path)?;
+            }
         }
         Ok(())
     }
@@ -274,9 +282,17 @@ impl Recoverer<'_> {
         self.epochs.retain(|(_, start)| *start < end_offset);
         self.report.log_end_offset = end_offset;
         let is_clean = self.was_closed && !self.has_scanned && !self.is_torn;
+        let recovery_point = self.recovery_point.min(end_offset);
         let Recoverer { segments, epochs, report, .. } = self;
-        Ok(Recovered { segments, epochs, is_clean, report })
+        Ok(Recovered { segments, epochs, recovery_point, is_clean, report })
     }
+}
+
+/// Whether nothing was ever written to a prepared file: the usual case, seen without reading it all.
+fn begins_with_zeros(path: &Path) -> Result<bool, StorageError> {
+    let file = device::open_segment(path, false, false)?;
+    let mut window = Window::new(&file, path)?;
+    Ok(window.piece(0, PIECE_BYTES)?.iter().all(|byte| *byte == 0))
 }
 
 /// Whether the file begins with a valid batch at `expected`.

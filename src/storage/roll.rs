@@ -43,20 +43,6 @@ impl PartitionLog {
         checkpointed
     }
 
-    /// Deletes the log with its directory, whatever was not durable included. Called with nothing in
-    /// flight.
-    ///
-    /// Errors: [`StorageError::Io`]; files may be left then.
-    pub fn delete(mut self, io: &mut dyn Io) -> Result<(), StorageError> {
-        let fence = Arc::clone(&self.fence);
-        let _state = fence.void_seals();
-        for segment in &mut self.segments {
-            segment.close(io);
-        }
-        fs::remove_dir_all(&self.directory)
-            .map_err(StorageError::io("delete", &self.directory))
-    }
-
     /// Orders the next segment when half of the active one is used, at full speed from three
     /// quarters on: the throttle must not cost a stall.
     pub(super) fn order_next_segment(&mut self) {
@@ -143,7 +129,7 @@ impl PartitionLog {
         state: &mut FenceState,
         has_ended: bool,
     ) -> Result<(), StorageError> {
-        let from = state.recovery_point.unwrap_or(self.log_start_offset());
+        let from = state.recovery_point;
         let durable_offset = self.durable_offset;
         self.seals.retain(|seal| seal.end_offset > durable_offset);
         let count = self.segments.len();
@@ -176,7 +162,7 @@ impl PartitionLog {
     ) -> Result<(), StorageError> {
         checkpoint::store_recovery_point(&self.directory, offset)?;
         device::sync_directory(&self.directory)?;
-        state.recovery_point = Some(offset);
+        state.recovery_point = offset;
         Ok(())
     }
 

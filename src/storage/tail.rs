@@ -175,11 +175,6 @@ impl Tail {
         });
     }
 
-    /// Whether something waits to be written.
-    pub(super) fn has_unissued(&self) -> bool {
-        self.skips_to_unissued().is_some()
-    }
-
     /// Cuts everything not yet issued, up to the end of a chunk, as the next commit group.
     pub(super) fn next_group(&mut self) -> Option<GroupBytes> {
         let number = self.skips_to_unissued()?;
@@ -334,7 +329,9 @@ impl Tail {
     /// Forgets everything; the next append goes to `start`.
     pub(super) fn reset(&mut self, start: Place) {
         self.first_chunk += self.chunks.len() as u64;
-        self.chunks.clear();
+        while let Some(chunk) = self.chunks.pop_front() {
+            self.retire(chunk);
+        }
         self.unissued = Cursor { chunk: self.first_chunk, byte: 0 };
         self.start_chunk(start, 0);
     }
@@ -414,7 +411,7 @@ pub(super) struct Place {
 }
 
 fn push_run(chunk: &TailChunk, run: &mut std::ops::Range<usize>, out: &mut Vec<Bytes>) {
-    if !run.is_empty() {
+    if run.start < run.end {
         out.push(chunk.memory.view(run.clone()));
     }
     *run = 0..0;

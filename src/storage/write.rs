@@ -134,10 +134,7 @@ impl PartitionLog {
         let file = self.written_file(io, self.flushing.segment)?;
         self.flushing.issued(self.tail.issued_offset());
         let synced = self.submit_sync(io, next_operation, file);
-        match synced.map_err(|error| self.fail(error))? {
-            Some(operation) => self.flushing.background = Some(operation),
-            None => self.flushing.background = None,
-        }
+        self.flushing.background = synced.map_err(|error| self.fail(error))?;
         Ok(())
     }
 
