@@ -53,7 +53,9 @@ enum State {
     /// Asked to close; the disk still owes something.
     Draining,
     /// Shard 0 waits for this many other shards to close their logs.
-    Closing { shards_left: usize },
+    Closing {
+        shards_left: usize,
+    },
     Finished,
 }
 
@@ -145,7 +147,7 @@ impl Shard {
                     self.step(io, slot, input);
                 }
             }
-            Message::Forward(part, request) => self.forward(io, part, request),
+            Message::Forward(part, version, request) => self.forward(io, part, version, &request),
             Message::Forwarded(part, response) => self.forwarded(io, part, response),
             Message::Stop => self.stop(io),
             Message::Stopped => {
