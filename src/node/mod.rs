@@ -1,1 +1,3 @@
 //! Shells that host the protocol machines: the broker shard and the controller.
+
+pub mod clean_shutdown;

@@ -52,7 +52,7 @@ pub enum Response {
     /// Done, or not registered.
     UnregisterBroker(Result<(), ErrorCode>),
     /// Each partition's outcome in request order, or one error for all.
-    AlterPartition(Result<Vec<(TopicPartition, Result<AlteredPartition, ErrorCode>)>, ErrorCode>),
+    AlterPartition(Result<Vec<ProposalOutcome>, ErrorCode>),
     /// Each topic's outcome in request order.
     CreateTopics(Vec<(String, Result<CreatedTopic, Refusal>)>),
     /// Each topic's outcome in request order: the topic as it was, or the error.
@@ -145,6 +145,9 @@ pub struct AlterPartition {
     /// What it proposes.
     pub proposals: Vec<(TopicPartition, IsrProposal)>,
 }
+
+/// What became of one proposal.
+pub type ProposalOutcome = (TopicPartition, Result<AlteredPartition, ErrorCode>);
 
 /// A partition after an accepted proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
