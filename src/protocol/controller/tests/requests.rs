@@ -12,20 +12,25 @@ fn three_brokers() -> World {
     World::of(settings(Compat::Kip), &records)
 }
 
-fn new_topic(name: &str, placement: Placement) -> NewTopic {
-    NewTopic { name: name.to_owned(), id: TopicId([9; 16]), placement, configs: vec![] }
-}
-
-fn counts(partitions: i32, replication_factor: i16) -> Placement {
-    Placement::Counts {
+fn counts(name: &str, partitions: i32, replication_factor: i16) -> NewTopic {
+    NewTopic {
+        name: name.to_owned(),
+        id: TopicId([9; 16]),
         partition_count: Some(partitions),
         replication_factor: Some(replication_factor),
+        assignments: vec![],
+        configs: vec![],
     }
 }
 
-fn assigned(partitions: &[&[i32]]) -> Placement {
+fn assigned(name: &str, partitions: &[&[i32]]) -> NewTopic {
     let partition = |(index, replicas): (i32, &&[i32])| (PartitionId(index), brokers(replicas));
-    Placement::Assigned((0..).zip(partitions).map(partition).collect())
+    NewTopic {
+        partition_count: None,
+        replication_factor: None,
+        assignments: (0..).zip(partitions).map(partition).collect(),
+        ..counts(name, 1, 1)
+    }
 }
 
 fn create(world: &mut World, topic: NewTopic) -> Result<CreatedTopic, Refusal> {
@@ -157,7 +162,7 @@ fn expired_brokers_are_fenced_one_per_check_and_the_check_repeats_at_once() {
 #[test]
 fn a_stopping_leader_waits_until_active_brokers_know() {
     let mut world = three_brokers();
-    create(&mut world, new_topic("t", assigned(&[&[1, 2]]))).unwrap();
+    create(&mut world, assigned("t", &[&[1, 2]])).unwrap();
     let ask = |world: &mut World, broker, end, want_shut_down| {
         let (broker, metadata_end) = (BrokerId(broker), Offset(end));
         let epoch = world.epoch(broker);
@@ -180,7 +185,7 @@ fn a_stopping_leader_waits_until_active_brokers_know() {
 fn a_topic_is_placed_round_robin_over_active_brokers() {
     let mut world = three_brokers();
     world.heartbeat(BrokerId(2), true, false);
-    let created = create(&mut world, new_topic("t", counts(3, 2))).unwrap();
+    let created = create(&mut world, counts("t", 3, 2)).unwrap();
     assert_eq!((created.partition_count, created.replication_factor), (3, 2));
     let topic = world.metadata().topic(created.id).unwrap();
     let replicas: Vec<_> = topic.partitions.values().map(|p| p.replicas.clone()).collect();
@@ -194,7 +199,7 @@ fn a_topic_is_placed_round_robin_over_active_brokers() {
 fn an_assigned_topic_leaves_fenced_replicas_out_of_the_isr() {
     let mut world = three_brokers();
     world.heartbeat(BrokerId(2), true, false);
-    let created = create(&mut world, new_topic("t", assigned(&[&[2, 3, 1]]))).unwrap();
+    let created = create(&mut world, assigned("t", &[&[2, 3, 1]])).unwrap();
     let topic = world.metadata().topic(created.id).unwrap();
     let first = &topic.partitions[&PartitionId(0)];
     assert_eq!((first.leader, &first.isr), (Some(BrokerId(3)), &brokers(&[3, 1])));
@@ -203,33 +208,33 @@ fn an_assigned_topic_leaves_fenced_replicas_out_of_the_isr() {
 #[test]
 fn a_refused_topic_says_why_and_writes_nothing() {
     let mut world = three_brokers();
-    create(&mut world, new_topic("there", counts(1, 1))).unwrap();
+    create(&mut world, counts("there", 1, 1)).unwrap();
     world.heartbeat(BrokerId(3), true, false);
     world.written.clear();
+    let mut second_only = assigned("t", &[&[1]]);
+    second_only.assignments[0].0 = PartitionId(1);
+    let mut both = assigned("t", &[&[1]]);
+    both.partition_count = Some(1);
     let cases = [
-        ("a b", counts(1, 1), ErrorCode::InvalidTopic),
-        ("there", counts(1, 1), ErrorCode::TopicAlreadyExists),
-        ("t", counts(0, 1), ErrorCode::InvalidPartitions),
-        ("t", counts(10_001, 1), ErrorCode::InvalidPartitions),
-        ("t", counts(1, 0), ErrorCode::InvalidReplicationFactor),
-        ("t", counts(1, 3), ErrorCode::InvalidReplicationFactor),
-        ("t", assigned(&[]), ErrorCode::InvalidReplicaAssignment),
-        ("t", assigned(&[&[1, 1]]), ErrorCode::InvalidReplicaAssignment),
-        ("t", assigned(&[&[1], &[1, 2]]), ErrorCode::InvalidReplicaAssignment),
-        ("t", assigned(&[&[8]]), ErrorCode::InvalidReplicaAssignment),
-        ("t", assigned(&[&[3]]), ErrorCode::InvalidReplicaAssignment),
-        (
-            "t",
-            Placement::Assigned(vec![(PartitionId(1), brokers(&[1]))]),
-            ErrorCode::InvalidReplicaAssignment,
-        ),
+        (counts("a b", 1, 1), ErrorCode::InvalidTopic),
+        (counts("there", 1, 1), ErrorCode::TopicAlreadyExists),
+        (counts("t", 0, 1), ErrorCode::InvalidPartitions),
+        (counts("t", 10_001, 1), ErrorCode::InvalidPartitions),
+        (counts("t", 1, 0), ErrorCode::InvalidReplicationFactor),
+        (counts("t", 1, 3), ErrorCode::InvalidReplicationFactor),
+        (assigned("t", &[&[1, 1]]), ErrorCode::InvalidReplicaAssignment),
+        (assigned("t", &[&[]]), ErrorCode::InvalidReplicaAssignment),
+        (assigned("t", &[&[1], &[1, 2]]), ErrorCode::InvalidReplicaAssignment),
+        (assigned("t", &[&[8]]), ErrorCode::InvalidReplicaAssignment),
+        (assigned("t", &[&[3]]), ErrorCode::InvalidReplicaAssignment),
+        (second_only, ErrorCode::InvalidReplicaAssignment),
+        (both, ErrorCode::InvalidRequest),
     ];
-    for (name, placement, error) in cases {
-        let what = format!("{name} {placement:?}");
-        let refusal = refused(create(&mut world, new_topic(name, placement)));
-        assert_eq!(refusal.0, error, "{what}");
+    for (topic, error) in cases {
+        let what = format!("{topic:?}");
+        assert_eq!(refused(create(&mut world, topic)).0, error, "{what}");
     }
-    let mut topic = new_topic("t", counts(1, 1));
+    let mut topic = counts("t", 1, 1);
     topic.configs = vec![(topic_config::ISR_WAIT.to_owned(), Some("maybe".to_owned()))];
     let message = "ackmark.isr.wait = maybe: must be controller or none".to_owned();
     assert_eq!(refused(create(&mut world, topic)), (ErrorCode::InvalidConfig, message));
@@ -239,7 +244,7 @@ fn a_refused_topic_says_why_and_writes_nothing() {
 #[test]
 fn a_deleted_topic_is_gone_by_name_or_id() {
     let mut world = three_brokers();
-    let id = create(&mut world, new_topic("t", counts(2, 1))).unwrap().id;
+    let id = create(&mut world, counts("t", 2, 1)).unwrap().id;
     let selectors = vec![
         TopicSelector::Name("t".to_owned()),
         TopicSelector::Id(id),
