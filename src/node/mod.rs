@@ -1,3 +1,4 @@
 //! Shells that host the protocol machines: the broker shard and the controller.
 
 pub mod clean_shutdown;
+pub mod controller;
