@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use super::world::{SESSION_TIMEOUT, World, brokers, directory, features, registered, settings};
+use super::world::{SESSION_TIMEOUT, World, brokers, directory, registered, settings};
 use crate::protocol::controller::*;
 use crate::protocol::metadata::{
-    ClusterMetadata, ConfigResource, DirectoryId, Record, topic_config,
+    ClusterMetadata, ConfigResource, DirectoryId, Record, supported_features, topic_config,
 };
 use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, Offset, PartitionId, TopicId};
 
@@ -115,7 +115,7 @@ fn registration_is_checked_in_order() {
     let epoch = register(world, |_| ()).unwrap();
     let known = world.metadata().broker(BrokerId(4)).unwrap();
     assert_eq!((known.epoch, known.fenced), (BrokerEpoch(epoch), true));
-    assert_eq!(known.features, features());
+    assert_eq!(known.features, supported_features());
 }
 
 #[test]

@@ -96,6 +96,7 @@ fn given(given: &Value, steps: &[Value], compat: Compat) -> World {
     let mut settings = settings(compat);
     settings.last_known_when_off = if full_set { LastKnown::FullSet } else { LastKnown::Leader };
     settings.quirks.last_known_leader_may_be_fenced = given["lastKnownLivenessCheck"] == false;
+    settings.quirks.isr_shrink_raises_leader_epoch = given["metadataVersion"] == "3.5";
     // In C91 the flag that C90 forgets is passed.
     settings.quirks.directory_assignment_wipes_elr &=
         steps.iter().all(|step| step["elrFlagPassed"] != true);
@@ -158,7 +159,8 @@ fn take_step(world: &mut World, step: &Value) -> Result<ErrorCode, String> {
             ErrorCode::None
         }
         "set_unclean" => {
-            set_config(world, topic(), topic_config::UNCLEAN_ELECTION, &step["value"].to_string())
+            let allowed = step["value"].as_bool().unwrap_or(true).to_string();
+            set_config(world, topic(), topic_config::UNCLEAN_ELECTION, &allowed)
         }
         "set_min_isr" => {
             let cluster = step["scope"] == "cluster";

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::protocol::controller::*;
 use crate::protocol::metadata::{
-    ClusterMetadata, DirectoryId, ELR_FEATURE, FeatureRange, IncarnationId,
-    METADATA_VERSION_FEATURE, PartitionRegistration, Record, RegisterBroker,
+    ClusterMetadata, DirectoryId, IncarnationId, PartitionRegistration, Record, RegisterBroker,
+    supported_features,
 };
 use crate::types::{
     BrokerEpoch, BrokerId, MonotonicTime, Offset, PartitionId, TopicId, TopicPartition,
@@ -37,11 +37,6 @@ pub(super) fn settings(compat: Compat) -> Settings {
     }
 }
 
-pub(super) fn features() -> Vec<FeatureRange> {
-    let range = |name: &str, min, max| FeatureRange { name: name.to_owned(), min, max };
-    vec![range(METADATA_VERSION_FEATURE, 1, 27), range(ELR_FEATURE, 0, 2)]
-}
-
 pub(super) fn directory(broker: BrokerId) -> DirectoryId {
     DirectoryId([u8::try_from(broker.0 + 1).unwrap(); 16])
 }
@@ -53,7 +48,7 @@ pub(super) fn registered(broker: BrokerId, fenced: bool, in_controlled_shutdown:
         incarnation: IncarnationId([0; 16]),
         epoch: BrokerEpoch(100 + i64::from(broker.0)),
         endpoints: vec![],
-        features: features(),
+        features: supported_features(),
         rack: None,
         fenced,
         in_controlled_shutdown,
@@ -145,7 +140,7 @@ impl World {
             incarnation: known
                 .map_or(IncarnationId([self.incarnations; 16]), |known| known.incarnation),
             endpoints: vec![],
-            features: features(),
+            features: supported_features(),
             rack: None,
             log_dirs: vec![directory(broker)],
             previous_epoch: previous_epoch.map(BrokerEpoch),
