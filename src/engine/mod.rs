@@ -6,10 +6,15 @@
 
 mod error;
 pub mod framing;
+pub mod glommio;
 pub mod helper;
 mod socket;
 pub mod uring;
 mod waker;
+pub mod watchdog;
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;

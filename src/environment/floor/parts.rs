@@ -1,0 +1,192 @@
+//! Measures the parts of the floor, each by the simplest code that does the act, at a steady pace.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::types::{DurabilityMode, FilePreparation};
+
+use super::super::pattern::{Pattern, PatternFile};
+use super::super::samples::Samples;
+use super::super::{DirectIo, direct_io};
+use super::{DurableFloor, FloorSettings};
+
+/// A produce answer for one partition is about this long.
+const ANSWER_BYTES: usize = 64;
+
+/// Acts at the start of each part whose times do not count: connections, caches and extents warm.
+const WARM_UP_COUNT: u64 = 10;
+
+/// Block of writes in a mode that needs no alignment: the page, since that is what a sync writes.
+const PAGE_BYTES: usize = 4096;
+
+/// Wakes a thread at a steady rate. A tick missed while the thread was busy is dropped, not made up
+/// for: a burst would measure a rate nobody asked for.
+struct Pace {
+    next: Instant,
+    interval: Duration,
+}
+
+impl Pace {
+    fn new(rate_per_second: u32) -> Pace {
+        let interval = Duration::from_secs(1) / rate_per_second;
+        Pace { next: Instant::now() + interval, interval }
+    }
+
+    /// Sleeps until the next tick; returns how long after it the thread woke.
+    fn wait(&mut self) -> Duration {
+        let now = Instant::now();
+        self.next = self.next.max(now);
+        thread::sleep(self.next - now);
+        let overshoot = self.next.elapsed();
+        self.next += self.interval;
+        overshoot
+    }
+}
+
+fn act_count(settings: &FloorSettings) -> u64 {
+    let acts = f64::from(settings.rate_per_second) * settings.part_duration.as_secs_f64();
+    (acts.ceil() as u64).max(1)
+}
+
+/// Runs `act` at the pace, first for warm-up, then for its times.
+fn paced(
+    settings: &FloorSettings,
+    mut act: impl FnMut() -> io::Result<Duration>,
+) -> io::Result<Samples> {
+    let mut pace = Pace::new(settings.rate_per_second);
+    let mut timed = |_| {
+        pace.wait();
+        act()
+    };
+    for index in 0..WARM_UP_COUNT {
+        timed(index)?;
+    }
+    (0..act_count(settings)).map(timed).collect()
+}
+
+/// R: the requester waits for its tick, sends, and blocks for the answer.
+pub(super) fn round_trip(settings: &FloorSettings) -> io::Result<Samples> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut requester = TcpStream::connect(listener.local_addr()?)?;
+    let (mut answerer, _) = listener.accept()?;
+    requester.set_nodelay(true)?;
+    answerer.set_nodelay(true)?;
+    let record_bytes = settings.record_bytes;
+    thread::scope(|scope| {
+        let answering = scope.spawn(move || answer_all(&mut answerer, record_bytes));
+        let request = vec![0; record_bytes];
+        let mut answer = [0; ANSWER_BYTES];
+        let samples = paced(settings, || {
+            let sent = Instant::now();
+            requester.write_all(&request)?;
+            requester.read_exact(&mut answer)?;
+            Ok(sent.elapsed())
+        });
+        // Closing the connection is what ends the other thread.
+        drop(requester);
+        let answered = answering.join().unwrap_or_else(|_| Err(io::Error::other("thread died")));
+        samples.and_then(|samples| answered.map(|()| samples))
+    })
+}
+
+fn answer_all(connection: &mut TcpStream, record_bytes: usize) -> io::Result<()> {
+    let mut request = vec![0; record_bytes];
+    loop {
+        match connection.read_exact(&mut request) {
+            Ok(()) => connection.write_all(&[0; ANSWER_BYTES])?,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// W: the file grows, as a segment does in page-cache mode.
+pub(super) fn page_cache_write(settings: &FloorSettings, folder: &Path) -> io::Result<Samples> {
+    let write_bytes = settings.record_bytes.max(1);
+    let mut file = PatternFile::create(Pattern {
+        path: folder.join("page-cache"),
+        mode: DurabilityMode::PageCache,
+        preparation: FilePreparation::Reserved,
+        write_bytes,
+        file_bytes: write_bytes as u64 * (act_count(settings) + WARM_UP_COUNT),
+    })?;
+    paced(settings, || Ok(file.write_next()?.total()))
+}
+
+/// D(1), then D(brokers), on files of their own.
+pub(super) fn durable(
+    settings: &FloorSettings,
+    folder: &Path,
+    mode: DurabilityMode,
+) -> io::Result<DurableFloor> {
+    let block_bytes = if mode.is_direct() {
+        direct_io(folder)
+            .map(|DirectIo { block_bytes, .. }| block_bytes)
+            .map_err(io::Error::other)?
+    } else {
+        PAGE_BYTES
+    };
+    let write_bytes = settings.record_bytes.max(1).next_multiple_of(block_bytes);
+    let create = |index: usize| {
+        PatternFile::create(Pattern {
+            path: folder.join(format!("{}-{index}", mode.name())),
+            mode,
+            preparation: FilePreparation::ZeroFilled,
+            write_bytes,
+            file_bytes: write_bytes as u64 * (act_count(settings) + WARM_UP_COUNT),
+        })
+    };
+    let files: Vec<PatternFile> =
+        (0..settings.broker_count.max(1)).map(create).collect::<io::Result<_>>()?;
+    let mut files = files;
+    let alone = paced(settings, || Ok(files[0].write_next()?.total()))?;
+    let together = write_together(settings, files)?;
+    Ok(DurableFloor { mode, write_bytes, alone, together })
+}
+
+/// One thread per file; a barrier releases all of them at each tick. A thread that failed keeps
+/// coming to the barrier, so that the others are not left waiting there.
+fn write_together(settings: &FloorSettings, files: Vec<PatternFile>) -> io::Result<Samples> {
+    let ticks = WARM_UP_COUNT + act_count(settings);
+    let barrier = Barrier::new(files.len() + 1);
+    let barrier = &barrier;
+    let mut pace = Pace::new(settings.rate_per_second);
+    let times: Vec<io::Result<Vec<Duration>>> = thread::scope(|scope| {
+        let write_all = |mut file: PatternFile| {
+            let mut times = Ok(Vec::new());
+            for _ in 0..ticks {
+                barrier.wait();
+                if let Ok(so_far) = &mut times {
+                    match file.write_next() {
+                        Ok(time) => so_far.push(time.total()),
+                        Err(error) => times = Err(error),
+                    }
+                }
+            }
+            times
+        };
+        let writers: Vec<_> =
+            files.into_iter().map(|file| scope.spawn(move || write_all(file))).collect();
+        for _ in 0..ticks {
+            pace.wait();
+            barrier.wait();
+        }
+        let died = |_| Err(io::Error::other("thread died"));
+        writers.into_iter().map(|writer| writer.join().unwrap_or_else(died)).collect()
+    });
+    let counted = |times: io::Result<Vec<Duration>>| {
+        times.map(|times| times.into_iter().skip(WARM_UP_COUNT as usize))
+    };
+    let times: Vec<_> = times.into_iter().map(counted).collect::<io::Result<_>>()?;
+    Ok(times.into_iter().flatten().collect())
+}
+
+/// How late this host wakes a sleeping thread.
+pub(super) fn timer_overshoot(settings: &FloorSettings) -> Samples {
+    let mut pace = Pace::new(settings.rate_per_second);
+    (0..act_count(settings)).map(|_| pace.wait()).collect()
+}
