@@ -89,6 +89,11 @@ impl Consumers {
         }
     }
 
+    /// Opens lost connections again whose pause is over.
+    pub fn reopen(&mut self, io: &mut dyn Io, now: MonotonicTime) {
+        self.consumers.iter_mut().for_each(|consumer| consumer.link.reopen_if_due(io, now));
+    }
+
     /// Whether every connection is up.
     pub fn are_up(&self) -> bool {
         self.consumers.iter().all(|consumer| consumer.link.up().is_some())
@@ -162,7 +167,8 @@ impl Consumers {
         let consumer = &mut self.consumers[index];
         let asked = consumer.asked.take();
         let answer = messages::read_fetch(frame).ok();
-        let answer = answer.filter(|(id, _)| asked.is_some_and(|asked| asked.correlation_id == *id));
+        let answer =
+            answer.filter(|(id, _)| asked.is_some_and(|asked| asked.correlation_id == *id));
         let Some((_, response)) = answer else {
             round.recorder.fetch_failed();
             consumer.link.give_up(round.io, received);

@@ -62,6 +62,14 @@ pub enum DriverError {
         /// How long.
         waited: Duration,
     },
+    /// A leader does not accept connections.
+    #[error("not every leader of topic {topic} accepted a connection within {waited:?}")]
+    Unreachable {
+        /// The topic.
+        topic: String,
+        /// How long.
+        waited: Duration,
+    },
     /// A broker's address cannot be used.
     #[error("broker address {0} cannot be resolved")]
     Address(String),

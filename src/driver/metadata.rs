@@ -129,17 +129,13 @@ impl MetadataClient {
         client
     }
 
-    /// Asks for a new view, unless one is being asked for.
+    /// Asks for a new view, unless one is being asked for; shortly after the last one, if that was
+    /// just now.
     pub fn refresh(&mut self, now: MonotonicTime) {
         if self.step == Step::Settled {
             self.step = Step::Describe;
-            self.ask_at = now;
+            self.ask_at = self.ask_at.max(now);
         }
-    }
-
-    /// Asks for another view after a pause: the last one was not good enough.
-    pub fn refresh_later(&mut self, now: MonotonicTime) {
-        self.refresh(now.plus(ASK_AGAIN));
     }
 
     /// The address given at first.
@@ -211,18 +207,18 @@ impl MetadataClient {
         let (Some(asked), Some((api, version))) = (self.asked.take(), self.step.request()) else {
             return Ok(None);
         };
+        self.ask_at = now.plus(ASK_AGAIN);
         let address = self.link.address();
         let answer = |source| DriverError::Answer { address, source };
         let (correlation_id, response) =
             wire::parse_response(api, version, frame.freeze()).map_err(answer)?;
         if correlation_id != asked.correlation_id {
-            self.ask_at = now.plus(ASK_AGAIN);
             return Ok(None);
         }
         match response {
-            Response::ApiVersions(response) => self.on_versions(&response)?,
-            Response::CreateTopics(response) => self.on_created(&response, now)?,
-            Response::Metadata(response) => return self.on_metadata(&response, now),
+            Response::ApiVersions(response) => self.on_versions(&response, now)?,
+            Response::CreateTopics(response) => self.on_created(&response)?,
+            Response::Metadata(response) => return self.on_metadata(&response).map(Some),
             _ => {}
         }
         Ok(None)
@@ -261,7 +257,11 @@ impl MetadataClient {
         CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(timeout_ms)
     }
 
-    fn on_versions(&mut self, response: &ApiVersionsResponse) -> Result<(), DriverError> {
+    fn on_versions(
+        &mut self,
+        response: &ApiVersionsResponse,
+        now: MonotonicTime,
+    ) -> Result<(), DriverError> {
         let needed = [
             (ApiKey::CreateTopics, CREATE_TOPICS_VERSION),
             (ApiKey::Metadata, METADATA_VERSION),
@@ -278,19 +278,13 @@ impl MetadataClient {
             }
         }
         self.step = Step::Create;
+        self.ask_at = now;
         Ok(())
     }
 
-    fn on_created(
-        &mut self,
-        response: &CreateTopicsResponse,
-        now: MonotonicTime,
-    ) -> Result<(), DriverError> {
+    fn on_created(&mut self, response: &CreateTopicsResponse) -> Result<(), DriverError> {
         let topic = || self.topic.name.to_string();
-        let Some(result) = response.topics.first() else {
-            self.ask_at = now.plus(ASK_AGAIN);
-            return Ok(());
-        };
+        let Some(result) = response.topics.first() else { return Ok(()) };
         match ErrorCode::from_code(result.error_code) {
             ErrorCode::None => self.step = Step::Describe,
             // The first attempt's answer was lost: it is this cell's topic.
@@ -301,7 +295,7 @@ impl MetadataClient {
             ErrorCode::RequestTimedOut
             | ErrorCode::NotController
             | ErrorCode::LeaderNotAvailable
-            | ErrorCode::NetworkException => self.ask_at = now.plus(ASK_AGAIN),
+            | ErrorCode::NetworkException => {}
             code => {
                 let reason = result.error_message.as_ref();
                 let reason = reason.map_or(String::new(), |words| format!(": {words}"));
@@ -311,11 +305,7 @@ impl MetadataClient {
         Ok(())
     }
 
-    fn on_metadata(
-        &mut self,
-        response: &MetadataResponse,
-        now: MonotonicTime,
-    ) -> Result<Option<View>, DriverError> {
+    fn on_metadata(&mut self, response: &MetadataResponse) -> Result<View, DriverError> {
         let brokers = response
             .brokers
             .iter()
@@ -346,8 +336,7 @@ impl MetadataClient {
             .map(|(index, _)| PartitionId(index))
             .collect();
         self.step = Step::Settled;
-        self.ask_at = now;
-        Ok(Some(view))
+        Ok(view)
     }
 }
 
@@ -362,4 +351,3 @@ fn resolve(host: &str, port: i32) -> Result<SocketAddr, DriverError> {
     let mut addresses = (host, port).to_socket_addrs().map_err(|_| unusable())?;
     addresses.next().ok_or_else(unusable)
 }
-

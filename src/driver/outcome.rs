@@ -201,9 +201,7 @@ pub struct BatchFacts {
 /// What a [`Recorder`] has to know of its cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// Begin of the measured part.
-    pub from: MonotonicTime,
-    /// Its length.
+    /// The measured part's length.
     pub duration: Duration,
     /// What the producer waits for.
     pub acks: Acks,
@@ -218,6 +216,7 @@ pub struct Measured {
 /// Gathers a [`CellOutcome`].
 pub struct Recorder {
     measured: Measured,
+    from: MonotonicTime,
     until: MonotonicTime,
     outcome: CellOutcome,
     interval: LatencyHistogram,
@@ -228,9 +227,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty one.
+    /// An empty one, which measures nothing until [`Recorder::begin`].
     pub fn new(measured: Measured) -> Recorder {
-        let until = measured.from.plus(measured.duration);
         let outcome = CellOutcome {
             asked_records_per_s: None,
             achieved_records_per_s: 0.0,
@@ -245,14 +243,15 @@ impl Recorder {
             warmup_failures: 0,
             fetch_errors: 0,
             intervals: Vec::with_capacity(measured.duration.as_secs() as usize + 64),
-            measured_from: measured.from,
+            measured_from: MonotonicTime::ZERO,
             wall: Duration::ZERO,
             interrupted: false,
             acknowledged: Vec::new(),
         };
         Recorder {
             measured,
-            until,
+            from: MonotonicTime(u64::MAX),
+            until: MonotonicTime(u64::MAX),
             outcome,
             interval: LatencyHistogram::new(),
             interval_second: 0,
@@ -261,10 +260,17 @@ impl Recorder {
         }
     }
 
+    /// The measured part begins at `from`.
+    pub fn begin(&mut self, from: MonotonicTime) {
+        self.from = from;
+        self.until = from.plus(self.measured.duration);
+        self.outcome.measured_from = from;
+    }
+
     /// Whether a record due at `intended` is measured.
     #[inline]
     pub fn is_measured(&self, intended: MonotonicTime) -> bool {
-        self.measured.from <= intended && intended < self.until
+        self.from <= intended && intended < self.until
     }
 
     /// The counts so far.
@@ -393,7 +399,7 @@ impl Recorder {
         interrupted: bool,
     ) -> CellOutcome {
         self.close_interval();
-        let elapsed = now.since(self.measured.from);
+        let elapsed = now.since(self.from);
         let measured = elapsed.min(self.measured.duration);
         let outcome = &mut self.outcome;
         outcome.counts.records_due = outcome.counts.records_sent + outcome.counts.records_unsent;
@@ -413,7 +419,7 @@ impl Recorder {
     }
 
     fn count_in_interval(&mut self, batch: &BatchFacts, at: MonotonicTime) {
-        let second = at.since(self.measured.from).as_nanos() / INTERVAL.as_nanos();
+        let second = at.since(self.from).as_nanos() / INTERVAL.as_nanos();
         let second = u64::try_from(second).unwrap_or(u64::MAX);
         if second > self.interval_second {
             self.close_interval();
@@ -471,14 +477,15 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn recorder() -> Recorder {
-        Recorder::new(Measured {
-            from: MonotonicTime(10 * S),
+        let mut recorder = Recorder::new(Measured {
             duration: Duration::from_secs(2),
             acks: Acks::All,
             clock: ClockId(1),
             consume: true,
             keep_acknowledgements: true,
-        })
+        });
+        recorder.begin(MonotonicTime(10 * S));
+        recorder
     }
 
     fn batch(intended_ns: u64) -> BatchFacts {

@@ -102,9 +102,9 @@ pub struct Producers {
 }
 
 impl Producers {
-    /// Producers for `spec`, without connections yet, with a load that begins at `began` and is
-    /// over after `load_length`.
-    pub fn new(spec: &CellSpec, began: MonotonicTime, load_length: Duration) -> Producers {
+    /// Producers for `spec`, without connections yet.
+    pub fn new(spec: &CellSpec) -> Producers {
+        let load_length = spec.warmup + spec.duration;
         let end_ns = u64::try_from(load_length.as_nanos()).unwrap_or(u64::MAX);
         let batching = spec.batching();
         let load = |partition| {
@@ -132,13 +132,13 @@ impl Producers {
                 window_total: window_total.unwrap_or(usize::MAX),
                 unsent_bytes_max: spec.in_flight_max.saturating_mul(spec.batch_bytes),
             },
-            began,
+            began: MonotonicTime::ZERO,
             partitions: (0..spec.partitions).map(partition).collect(),
             producers: Vec::new(),
             in_flight: 0,
             is_stale: false,
             turn: 0,
-            pumped_at: began,
+            pumped_at: MonotonicTime::ZERO,
         }
     }
 
@@ -172,6 +172,21 @@ impl Producers {
                 }),
             }
         }
+    }
+
+    /// The load begins at `at`; not to be pumped before.
+    pub fn begin(&mut self, at: MonotonicTime) {
+        self.began = at;
+    }
+
+    /// Whether it was pumped since the load began.
+    pub fn has_begun(&self) -> bool {
+        self.began <= self.pumped_at
+    }
+
+    /// Opens lost connections again whose pause is over.
+    pub fn reopen(&mut self, io: &mut dyn Io, now: MonotonicTime) {
+        self.producers.iter_mut().for_each(|producer| producer.link.reopen_if_due(io, now));
     }
 
     /// Whether every connection is up.
@@ -270,6 +285,7 @@ impl Producers {
     pub fn pump(&mut self, round: &mut Round<'_>, batcher: &mut Batcher) {
         self.pumped_at = round.io.now();
         self.give_up_unanswered(round, self.pumped_at);
+        self.reopen(round.io, self.pumped_at);
         let count = self.producers.len();
         // One batch per connection in turn, so that none waits for another's whole window.
         let (mut sent, mut idle) = (0, 0);
@@ -401,13 +417,7 @@ impl Producers {
         }
     }
 
-    fn fail(
-        &mut self,
-        round: &mut Round<'_>,
-        out: InFlight,
-        failure: Failure,
-        at: MonotonicTime,
-    ) {
+    fn fail(&mut self, round: &mut Round<'_>, out: InFlight, failure: Failure, at: MonotonicTime) {
         let is_final = match failure {
             Failure::Broker(code) => {
                 self.is_stale |= messages::says_leader_moved(code);
@@ -463,7 +473,6 @@ fn is_final(code: ErrorCode) -> bool {
     matches!(
         code,
         ErrorCode::MessageTooLarge
-            | ErrorCode::RecordListTooLarge
             | ErrorCode::CorruptMessage
             | ErrorCode::InvalidRecord
             | ErrorCode::InvalidRequest

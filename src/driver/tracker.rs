@@ -11,7 +11,7 @@ use crate::measure::clock;
 use crate::types::{ClockId, HighWatermarkStep, MonotonicTime, Offset};
 
 /// Batches a consumer may be behind before the oldest are forgotten (and counted as never
-/// consumed): 24 MiB per partition.
+/// consumed): 16 MiB per partition.
 const SENT_MAX: usize = 1 << 20;
 
 /// A batch that was sent and not yet received back.
