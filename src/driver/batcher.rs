@@ -6,8 +6,8 @@
 use bytes::Bytes;
 
 use crate::driver::load::PartitionLoad;
-use crate::driver::outcome::BatchFacts;
 use crate::driver::payload::Payload;
+use crate::driver::recorder::BatchFacts;
 use crate::measure::clock;
 use crate::record::BatchBuilder;
 use crate::types::{MonotonicTime, PartitionId};

@@ -12,13 +12,15 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use crate::driver::batcher::Batcher;
-use crate::driver::consumer::Consumers;
+use crate::driver::consumer;
 use crate::driver::error::DriverError;
+use crate::driver::fetcher::Fetchers;
 use crate::driver::load::LoadMode;
 use crate::driver::metadata::{MetadataClient, View};
-use crate::driver::outcome::{CellOutcome, Measured, Recorder};
+use crate::driver::outcome::CellOutcome;
 use crate::driver::payload::Payload;
 use crate::driver::producer::{Producers, Round};
+use crate::driver::recorder::{Measured, Recorder};
 use crate::driver::spec::CellSpec;
 use crate::driver::tracker::Tracker;
 use crate::engine::{App, ConnectionId, Event, Io};
@@ -82,7 +84,7 @@ pub struct Cell<'a> {
     tick_at: MonotonicTime,
     metadata: Option<MetadataClient>,
     producers: Producers,
-    consumers: Option<Consumers>,
+    fetchers: Option<Fetchers>,
     trackers: Vec<Tracker>,
     recorder: Recorder,
     batcher: Option<Batcher>,
@@ -119,7 +121,7 @@ impl<'a> Cell<'a> {
             tick_at: MonotonicTime::ZERO,
             metadata: None,
             producers: Producers::new(spec),
-            consumers: spec.consume.then(|| Consumers::new(spec)),
+            fetchers: spec.consume.then(|| Fetchers::new(spec)),
             trackers: (0..tracked).map(|_| Tracker::new()).collect(),
             recorder: Recorder::new(Measured {
                 duration: spec.duration,
@@ -167,8 +169,8 @@ impl<'a> Cell<'a> {
             metadata.refresh(now);
         }
         self.producers.apply(io, &view);
-        if let Some(consumers) = &mut self.consumers {
-            consumers.apply(io, &view);
+        if let Some(fetchers) = &mut self.fetchers {
+            fetchers.apply(io, &view);
         }
         if self.phase == Phase::Describing {
             self.phase = Phase::Connecting;
@@ -192,12 +194,17 @@ impl<'a> Cell<'a> {
             }
             return;
         }
-        let recorder = &mut self.recorder;
-        let mut round = Round { io, recorder, trackers: &mut self.trackers };
         if self.producers.owns(connection) {
+            let recorder = &mut self.recorder;
+            let mut round = Round { io, recorder, trackers: &mut self.trackers };
             self.producers.on_frame(&mut round, connection, frame, received);
-        } else if let Some(consumers) = &mut self.consumers {
-            consumers.on_frame(&mut round, connection, frame, received);
+        } else if let Some(fetchers) = &mut self.fetchers {
+            for partition in fetchers.on_frame(io, connection, frame, received) {
+                if let Some(tracker) = self.trackers.get_mut(partition.partition.0 as usize) {
+                    let seed = self.spec.seed;
+                    consumer::take_in(&mut self.recorder, tracker, &partition, seed, received);
+                }
+            }
         }
     }
 
@@ -210,9 +217,9 @@ impl<'a> Cell<'a> {
         let recorder = &mut self.recorder;
         let mut round = Round { io, recorder, trackers: &mut self.trackers };
         if !self.producers.on_closed(&mut round, connection)
-            && let Some(consumers) = &mut self.consumers
+            && let Some(fetchers) = &mut self.fetchers
         {
-            consumers.on_closed(connection, now);
+            fetchers.on_closed(connection, now);
         }
     }
 
@@ -220,9 +227,9 @@ impl<'a> Cell<'a> {
         if let Some(metadata) = self.metadata.as_mut().filter(|client| client.owns(connection)) {
             metadata.on_connected();
         } else if !self.producers.on_connected(connection)
-            && let Some(consumers) = &mut self.consumers
+            && let Some(fetchers) = &mut self.fetchers
         {
-            consumers.on_connected(connection);
+            fetchers.on_connected(connection);
         }
     }
 
@@ -237,11 +244,11 @@ impl<'a> Cell<'a> {
             return;
         }
         self.producers.reopen(io, now);
-        if let Some(consumers) = &mut self.consumers {
-            consumers.reopen(io, now);
+        if let Some(fetchers) = &mut self.fetchers {
+            fetchers.reopen(io, now);
         }
-        let consumers_are_up = self.consumers.as_ref().is_none_or(Consumers::are_up);
-        if self.producers.are_up() && consumers_are_up {
+        let fetchers_are_up = self.fetchers.as_ref().is_none_or(Fetchers::are_up);
+        if self.producers.are_up() && fetchers_are_up {
             self.begin(now.plus(BEGIN_PAUSE));
         }
     }
@@ -277,8 +284,8 @@ impl<'a> Cell<'a> {
 
     /// Work while the load runs or drains.
     fn run(&mut self, io: &mut dyn Io, now: MonotonicTime, times: Times) {
-        let consumers_are_stale = self.consumers.as_mut().is_some_and(Consumers::take_is_stale);
-        if (self.producers.take_is_stale() || consumers_are_stale)
+        let fetchers_are_stale = self.fetchers.as_mut().is_some_and(Fetchers::take_is_stale);
+        if (self.producers.take_is_stale() || fetchers_are_stale)
             && let Some(metadata) = &mut self.metadata
         {
             metadata.refresh(now);
@@ -291,8 +298,8 @@ impl<'a> Cell<'a> {
             let mut round = Round { io, recorder, trackers: &mut self.trackers };
             self.producers.pump(&mut round, batcher);
         }
-        if let Some(consumers) = &mut self.consumers {
-            consumers.pump(io, &self.trackers, now);
+        if let Some(fetchers) = &mut self.fetchers {
+            fetchers.pump(io, |partition| self.trackers[partition].next_offset(), now);
         }
         self.phase = match self.phase {
             Phase::WarmUp if now >= times.measured_from => Phase::Measuring,
@@ -316,6 +323,8 @@ impl<'a> Cell<'a> {
     fn finish(&mut self, now: MonotonicTime, interrupted: bool) {
         let warmup_ns = u64::try_from(self.spec.warmup.as_nanos()).unwrap_or(u64::MAX);
         self.producers.abandon(&mut self.recorder, warmup_ns);
+        let fetch_errors = self.fetchers.as_ref().map_or(0, Fetchers::error_count);
+        self.recorder.fetches_failed(fetch_errors);
         self.phase = Phase::Finished;
         self.end = Some(End::Measured { at: now, interrupted });
     }
@@ -402,8 +411,8 @@ impl App for Cell<'_> {
         if !self.producers.has_begun() {
             return [Some(times.began), metadata].into_iter().flatten().min();
         }
-        let consumers = self.consumers.as_ref().and_then(Consumers::deadline);
-        let load = [self.producers.deadline(), consumers, metadata];
+        let fetchers = self.fetchers.as_ref().and_then(Fetchers::deadline);
+        let load = [self.producers.deadline(), fetchers, metadata];
         load.into_iter().flatten().chain([phase_end, self.tick_at]).min()
     }
 

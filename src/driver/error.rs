@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::driver::spec::SpecError;
 use crate::engine::EngineError;
-use crate::record::BatchError;
 use crate::types::{ErrorCode, PartitionId};
 use crate::wire::{ApiKey, WireError};
 
@@ -92,21 +91,18 @@ pub enum DriverError {
         /// What was answered.
         reason: ReadBackFailure,
     },
-    /// The run was stopped before the measured part.
-    #[error("stopped before anything was measured")]
+    /// Stopped from outside, before the load began or in the middle of reading back.
+    #[error("stopped before it was over")]
     Stopped,
 }
 
 /// Why a partition could not be read back.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadBackFailure {
-    /// The leader refused.
-    #[error("{0}")]
-    Refused(ErrorCode),
-    /// Not record batches.
-    #[error(transparent)]
-    Batch(#[from] BatchError),
-    /// No progress.
-    #[error("no answer that leads on within {0:?}")]
-    NoProgress(Duration),
+    /// Behind these bytes nothing can be found.
+    #[error("its log holds bytes that are no record batch")]
+    NotBatches,
+    /// No leader answered a fetch.
+    #[error("no fetch was answered within {0:?}")]
+    NoAnswer(Duration),
 }

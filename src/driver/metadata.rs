@@ -87,7 +87,6 @@ struct Asked {
 #[derive(Debug)]
 pub struct MetadataClient {
     topic: Topic,
-    bootstrap: SocketAddr,
     known: Vec<SocketAddr>,
     link: Link,
     step: Step,
@@ -107,7 +106,6 @@ impl MetadataClient {
                 replication_factor: spec.replication_factor,
                 configs: spec.topic_configs.clone(),
             },
-            bootstrap,
             known: vec![bootstrap],
             link: Link::open(io, bootstrap),
             step: Step::Versions,
@@ -136,11 +134,6 @@ impl MetadataClient {
             self.step = Step::Describe;
             self.ask_at = self.ask_at.max(now);
         }
-    }
-
-    /// The address given at first.
-    pub fn bootstrap(&self) -> SocketAddr {
-        self.bootstrap
     }
 
     /// What the cluster is being asked, for the message when it does not answer.

@@ -1,14 +1,17 @@
 //! The load driver: runs one measured cell against a running cluster, and reads one back.
 //!
 //! Reading order: `spec` (what a cell does), `schedule` and `load` (when records are due and
-//! batches close), `payload` and `batcher` (what is in them), `producer` and `consumer` (the
-//! connections; with `link`, `messages`, `metadata` and `tracker` under them), `outcome` (what is
-//! measured), `cell` (all of it as one program for an engine), `verify` (reading back).
+//! batches close), `payload` and `batcher` (what is in them), `link`, `messages` and
+//! `metadata` (how brokers are talked to), `producer`, `fetcher` and `consumer` with its `tracker`
+//! (who talks to them), `outcome` and `recorder` (what is measured), `cell` (all of it as one program
+//! for an engine), `ledger` and `read_back` (was every acknowledged record kept), `run` (the doors).
 
 mod batcher;
 mod cell;
 mod consumer;
 pub mod error;
+mod fetcher;
+pub mod ledger;
 mod link;
 pub mod load;
 mod messages;
@@ -16,6 +19,8 @@ mod metadata;
 pub mod outcome;
 pub mod payload;
 mod producer;
+mod read_back;
+mod recorder;
 pub mod run;
 pub mod schedule;
 pub mod spec;
@@ -23,6 +28,7 @@ mod tracker;
 
 pub use batcher::Batcher;
 pub use cell::{Phase, Progress};
+pub use recorder::BatchFacts;
 
 /// What the driver calls itself in requests.
 const CLIENT_ID: &str = "ackmark-driver";
