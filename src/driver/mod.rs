@@ -38,3 +38,6 @@ const PRODUCE_VERSION: i16 = 12;
 
 /// The latest version that names topics; has tagged fields for the high watermark's trace.
 const FETCH_VERSION: i16 = 12;
+
+#[cfg(test)]
+mod tests;

@@ -391,16 +391,30 @@ impl Producers {
         }
     }
 
+    /// Closes connections whose oldest request is out for too long. What is behind it on the same
+    /// connection goes down with it.
     fn give_up_unanswered(&mut self, round: &mut Round<'_>, now: MonotonicTime) {
         for index in 0..self.producers.len() {
-            let producer = &mut self.producers[index];
-            let oldest = producer.in_flight.front();
-            let timeout = oldest.map(|out| out.facts.sent.plus(self.rules.request_timeout));
-            if timeout.is_some_and(|timeout| timeout <= now) {
-                producer.link.give_up(round.io, now);
-                self.fail_all(round, index, Failure::TimedOut, now);
+            let mut is_given_up = false;
+            while let Some(out) = self.pop_overdue(index, now) {
+                is_given_up = true;
+                self.fail(round, out, Failure::TimedOut, now);
+            }
+            if is_given_up {
+                self.producers[index].link.give_up(round.io, now);
+                self.fail_all(round, index, Failure::Disconnected, now);
             }
         }
+    }
+
+    fn pop_overdue(&mut self, index: usize, now: MonotonicTime) -> Option<InFlight> {
+        let in_flight = &mut self.producers[index].in_flight;
+        let sent = in_flight.front()?.facts.sent;
+        if sent.plus(self.rules.request_timeout) > now {
+            return None;
+        }
+        self.in_flight -= 1;
+        in_flight.pop_front()
     }
 
     /// Fails everything out on connection `index`.

@@ -1,7 +1,8 @@
 //! Gathers what one cell measures.
 //!
 //! Owns the rule which samples belong to the measured part: those whose **intended** send time lies
-//! in it, whenever they end (spec/measurement.md M10).
+//! in it, whenever they end (spec/measurement.md M10). A batch belongs to the part that its oldest
+//! record was due in, as a whole.
 //!
 //! Hot path: recording does not allocate, but for the acknowledgement list a verified cell keeps.
 
