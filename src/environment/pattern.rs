@@ -133,6 +133,11 @@ impl PatternFile {
         Ok(WriteTime { write, sync: written.elapsed() })
     }
 
+    /// Length of one write.
+    pub(super) fn write_bytes(&self) -> usize {
+        self.pattern.write_bytes
+    }
+
     /// Waits until all that was written is on the device.
     pub(super) fn finish(&self) -> io::Result<()> {
         self.file.sync_all()
@@ -144,17 +149,33 @@ pub(super) fn syncs_apart(mode: DurabilityMode) -> bool {
     matches!(mode, DurabilityMode::Fsync | DurabilityMode::DirectFsync)
 }
 
+/// Makes a file of `length` zeros and puts it, and its name, on the device.
+pub(super) fn zero_filled(path: &Path, length: u64) -> io::Result<()> {
+    let file = created(path)?;
+    fill_with_zeros(&file, length)?;
+    put_on_device(&file, path)
+}
+
 fn prepare(pattern: &Pattern) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(&pattern.path)?;
     match pattern.preparation {
+        FilePreparation::ZeroFilled => zero_filled(&pattern.path, pattern.file_bytes),
         FilePreparation::Reserved => {
+            let file = created(&pattern.path)?;
             // Reserving saves time later and nothing else, so a file system without it will do.
             let _ = system_calls::reserve(&file, pattern.file_bytes);
+            put_on_device(&file, &pattern.path)
         }
-        FilePreparation::ZeroFilled => fill_with_zeros(&file, pattern.file_bytes)?,
     }
+}
+
+fn created(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+}
+
+/// A new file is found again after power loss only once its directory is synced too.
+fn put_on_device(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    pattern.path.parent().map_or(Ok(()), sync_directory)
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 fn fill_with_zeros(file: &File, length: u64) -> io::Result<()> {
@@ -166,9 +187,4 @@ fn fill_with_zeros(file: &File, length: u64) -> io::Result<()> {
         position += count as u64;
     }
     Ok(())
-}
-
-/// A new file is found again after power loss only once its directory is synced.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }

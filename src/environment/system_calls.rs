@@ -27,9 +27,7 @@ pub(super) fn file_system_status(path: &Path) -> io::Result<FileSystemStatus> {
         return Err(io::Error::last_os_error());
     }
     // The widths of these fields differ by architecture; magic numbers are 32 bits everywhere.
-    #[expect(clippy::unnecessary_cast, reason = "the width differs by architecture")]
     let block_bytes = status.f_bsize as u64;
-    #[expect(clippy::unnecessary_cast, reason = "the width differs by architecture")]
     Ok(FileSystemStatus {
         magic: (status.f_type as u64) & 0xffff_ffff,
         total_bytes: status.f_blocks as u64 * block_bytes,
