@@ -62,6 +62,15 @@ pub enum FioError {
     /// No such program.
     #[error("fio is not installed: install it (Debian: apt-get install fio), or leave it out")]
     NotInstalled,
+    /// The file it was to write is not there.
+    #[error("{}: there is no such file for fio to write", path.display())]
+    NoFile {
+        /// The file.
+        path: PathBuf,
+        /// The answer.
+        #[source]
+        source: io::Error,
+    },
     /// It could not be started.
     #[error("fio could not be started")]
     Start(#[source] io::Error),
@@ -108,7 +117,13 @@ pub fn zero_filled_file(path: &Path, file_bytes: u64) -> Result<(), FioError> {
 }
 
 /// Runs one job and waits for its result.
+///
+/// A missing file is found here and not by fio, which makes missing folders before it complains.
 pub fn run(job: &FioPattern) -> Result<FioResult, FioError> {
+    if job.end != FioEnd::FileGrown {
+        std::fs::metadata(&job.path)
+            .map_err(|source| FioError::NoFile { path: job.path.clone(), source })?;
+    }
     let output =
         Command::new("fio").args(arguments(job)).output().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => FioError::NotInstalled,
