@@ -4,12 +4,26 @@
 //! Kafka message beyond the four-byte length in front of a frame; an [`App`] knows no engine. The
 //! same broker, driver and log writer therefore run under every engine in this room.
 
+mod error;
+pub mod framing;
+pub mod glommio;
+pub mod helper;
+mod socket;
+pub mod uring;
+mod waker;
+pub mod watchdog;
+
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use bytes::{Bytes, BytesMut};
 
+pub use self::error::EngineError;
+pub use self::waker::Waker;
 use crate::types::{MonotonicTime, Sync};
 
 /// A connection; never reused within one engine, so a late event cannot hit a newer connection.
@@ -174,10 +188,4 @@ pub trait Io {
     fn submit_read(&mut self, operation: OperationId, file: FileId, position: u64, length: usize);
     /// A handle other threads use to deliver [`Event::Woken`].
     fn waker(&self) -> Waker;
-}
-
-/// Wakes a sleeping shard from any thread: an eventfd.
-#[derive(Clone, Debug)]
-pub struct Waker {
-    eventfd: std::sync::Arc<OwnedFd>,
 }

@@ -1,1 +1,8 @@
-//! The one clock, and latency histograms.
+//! The one clock, latency histograms, and the named gaps between a request's instants.
+//!
+//! Reading order: `clock` (the only reader of CLOCK_MONOTONIC), `histogram` (what is kept of many
+//! samples), `stage` (what one sample is made of).
+
+pub mod clock;
+pub mod histogram;
+pub mod stage;

@@ -3,293 +3,258 @@
 //! The shell feeds [`Input`]s with the time and drains [`Output`]s; it holds no rule. A replica's
 //! log *content* lives in `storage`; this machine knows only its ends and its leader epochs.
 //!
+//! In reading order: `message` (what goes in and out), `log_state`, `leader_epochs`,
+//! `high_watermark`, `isr`, `replica_progress`, `pending_produce`, `parked_fetches`, `leader`,
+//! `isr_changes`, `follower`, `observe`. This file decides the role and hands inputs to it.
+//!
 //! Source of the rules: spec/kip966.md section 1.
 
-use std::time::Duration;
+mod follower;
+pub mod high_watermark;
+mod isr;
+mod isr_changes;
+mod leader;
+mod leader_epochs;
+mod local;
+mod log_state;
+mod message;
+mod observe;
+mod parked_fetches;
+mod pending_produce;
+mod replica_progress;
+#[cfg(test)]
+mod tests;
 
-use crate::types::{
-    Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, LeaderEpoch,
-    MonotonicTime, Offset, PartitionEpoch,
+pub use leader_epochs::LeaderEpochs;
+pub use local::IsrCounters;
+pub use log_state::LogState;
+pub use message::{
+    BatchSpan, Fetch, FetchAnswer, Fetcher, FollowerFetch, Input, IsrCommitted, IsrProposal,
+    Output, PartitionMetadata, Peer, RequestId, Settings,
 };
 
-/// Names a client request across the machine's outputs; unique per shard, chosen by the shell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, Offset};
+use follower::{Fetched, Follower};
+use leader::{Leader, Produce, epoch_error};
+use local::{Local, Term};
 
-/// What does not change with metadata: cluster and topic settings that steer the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// `min.insync.replicas` as configured; the effective value is capped by the replica count.
-    pub min_isr: usize,
-    /// `hwm.gate`.
-    pub hwm_gate: HwmGate,
-    /// `isr.wait`.
-    pub isr_wait: IsrWait,
-    /// `isr.expand`.
-    pub isr_expand: IsrExpand,
-    /// `replica.lag.time.max.ms`.
-    pub lag_time_max: Duration,
+/// One replica of one partition.
+#[derive(Debug)]
+pub struct Partition {
+    local: Local,
+    role: Role,
 }
 
-/// A replica's peer as metadata knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its id.
-    pub id: BrokerId,
-    /// Registered epoch; `None` while metadata has no registration for it.
-    pub epoch: Option<BrokerEpoch>,
-    /// Unfenced and not in controlled shutdown.
-    pub active: bool,
+/// Roles change by metadata only. Any role may follow any other; leaving `Leader` answers all
+/// waiting requests with NOT_LEADER_OR_FOLLOWER.
+#[derive(Debug)]
+enum Role {
+    /// Metadata has not spoken yet.
+    Unknown,
+    /// There is no leader, or this broker is not a replica.
+    Idle { term: Term, leader: Option<BrokerId> },
+    /// This replica leads.
+    Leader(Box<Leader>),
+    /// This replica follows.
+    Follower(Follower),
 }
 
-/// A partition as the metadata log describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionMetadata {
-    /// All assigned replicas in assignment order (adding ones included).
-    pub replicas: Vec<BrokerId>,
-    /// The committed ISR.
-    pub isr: Vec<BrokerId>,
-    /// The leader, if any.
-    pub leader: Option<BrokerId>,
-    /// Fences data-plane requests.
-    pub leader_epoch: LeaderEpoch,
-    /// Compare-and-set token of AlterPartition.
-    pub partition_epoch: PartitionEpoch,
-    /// The leader was elected uncleanly and has not yet reported recovery.
-    pub recovering: bool,
-}
+impl Partition {
+    /// A replica on broker `local` in its life `local_epoch`, with the log as recovered. It has no
+    /// role until the first [`Input::Metadata`].
+    pub fn new(
+        local: BrokerId,
+        local_epoch: BrokerEpoch,
+        settings: Settings,
+        log: LogState,
+    ) -> Partition {
+        let local = Local {
+            id: local,
+            epoch: local_epoch,
+            settings,
+            peers: Vec::new(),
+            log: log.recovered(),
+            counters: IsrCounters::default(),
+        };
+        Partition { local, role: Role::Unknown }
+    }
 
-/// Who fetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fetcher {
-    /// A client: sees up to the high watermark.
-    Consumer,
-    /// A replica: sees up to the log end offset, and acknowledges by its fetch offset.
-    Follower {
-        /// Its id.
-        id: BrokerId,
-        /// Its epoch as carried by the request; `None` if the request gave -1.
-        epoch: Option<BrokerEpoch>,
-        /// Its log start offset.
-        log_start_offset: Offset,
-    },
-}
+    /// Takes one input at `now` and appends what the shell must do to `out`.
+    ///
+    /// # Panics
+    ///
+    /// If the shell breaks the contract (a produce without records), or on a bug.
+    pub fn step(&mut self, now: MonotonicTime, input: Input, out: &mut Vec<Output>) {
+        match input {
+            Input::Metadata(metadata) => self.apply_metadata(now, metadata, out),
+            Input::Peers(peers) => {
+                self.local.peers = peers;
+                self.refresh_leader();
+            }
+            Input::Settings(settings) => {
+                self.local.settings = settings;
+                self.refresh_leader();
+            }
+            Input::Produce { request, acks, record_count, deadline } => {
+                self.produce(Produce { request, acks, record_count, deadline }, out);
+            }
+            Input::Durable(end) => self.durable(now, end, out),
+            Input::Fetch { request, fetch, deadline } => {
+                self.fetch(now, (request, fetch, deadline), out);
+            }
+            Input::ForgetFetch(request) => self.lead(out, |leader, _, out| {
+                if !leader.fetches.forget(request) {
+                    out.push(Output::Ignored("forgotten fetch was not parked"));
+                }
+            }),
+            Input::Tick => {
+                if let Role::Leader(leader) = &mut self.role {
+                    leader.tick(&mut self.local, now, out);
+                }
+            }
+            Input::IsrCommitted { proposal, committed } => self.lead(out, |leader, local, out| {
+                leader.isr_committed(local, now, (&proposal, committed), out);
+            }),
+            Input::IsrRefused { proposal, error } => self.lead(out, |leader, local, out| {
+                leader.isr_refused(local, proposal, error, out);
+            }),
+            Input::FetchedFromLeader {
+                request_offset,
+                request_leader_epoch,
+                batches,
+                high_watermark,
+                log_start_offset,
+                diverging,
+            } => self.follow(out, |follower, local, out| {
+                let request = (request_offset, request_leader_epoch);
+                let leader = (log_start_offset, high_watermark);
+                let fetched = Fetched { request, batches: &batches, leader, diverging };
+                follower.fetched(local, now, &fetched, out);
+            }),
+            Input::FetchFailed { request_leader_epoch, error } => {
+                self.follow(out, |follower, local, out| {
+                    follower.fetch_failed(local, now, (request_leader_epoch, error), out);
+                });
+            }
+            Input::LeaderOffsets { log_start_offset, log_end_offset } => {
+                self.follow(out, |follower, local, out| {
+                    let offsets = (log_start_offset, log_end_offset);
+                    follower.leader_offsets(local, now, offsets, out);
+                });
+            }
+        }
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
+    }
 
-/// One partition of a fetch request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// Who asks.
-    pub fetcher: Fetcher,
-    /// First offset wanted.
-    pub offset: Offset,
-    /// The leader epoch the fetcher believes in, if it said.
-    pub current_leader_epoch: Option<LeaderEpoch>,
-    /// Epoch of the last record the fetcher holds, if it said.
-    pub last_fetched_epoch: Option<LeaderEpoch>,
-}
+    /// The one place where roles change.
+    fn apply_metadata(
+        &mut self,
+        now: MonotonicTime,
+        metadata: PartitionMetadata,
+        out: &mut Vec<Output>,
+    ) {
+        let new = Term::of(&metadata);
+        let stale = |known: Term| {
+            new.partition_epoch < known.partition_epoch || new.leader_epoch < known.leader_epoch
+        };
+        if self.term().is_some_and(stale) {
+            out.push(Output::Ignored("metadata older than known"));
+            return;
+        }
+        let local = &mut self.local;
+        let lead = metadata.leader == Some(local.id);
+        let follow = metadata.leader.filter(|_| metadata.replicas.contains(&local.id));
+        if let (Role::Leader(leader), false) = (&mut self.role, lead) {
+            leader.step_down(local, out);
+        }
+        match (&mut self.role, follow) {
+            (Role::Leader(leader), _) if lead => leader.apply_metadata(local, now, metadata, out),
+            (_, _) if lead => {
+                self.role = Role::Leader(Box::new(Leader::assume(local, now, metadata, out)));
+            }
+            (Role::Follower(follower), Some(id)) => {
+                follower.apply_metadata(local, now, (id, new), out);
+            }
+            (_, Some(id)) => {
+                self.role = Role::Follower(Follower::start(local, now, (id, new), out));
+            }
+            (_, None) => self.role = Role::Idle { term: new, leader: metadata.leader },
+        }
+    }
 
-/// Ask for an ISR change (AlterPartition) exactly as proposed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IsrProposal {
-    /// Leader epoch under which it is made.
-    pub leader_epoch: LeaderEpoch,
-    /// Expected partition epoch.
-    pub partition_epoch: PartitionEpoch,
-    /// Proposed members, each with the broker epoch known to the leader (`None` skips the check).
-    pub isr: Vec<(BrokerId, Option<BrokerEpoch>)>,
-    /// `LeaderRecoveryState` of the proposal (always recovered: local recovery is instant).
-    pub recovering: bool,
-}
+    fn refresh_leader(&mut self) {
+        if let Role::Leader(leader) = &mut self.role {
+            leader.refresh_followers(&self.local.settings, &self.local.peers);
+        }
+    }
 
-/// A positive AlterPartition answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IsrCommitted {
-    /// The partition's leader after the change.
-    pub leader: Option<BrokerId>,
-    /// Its leader epoch.
-    pub leader_epoch: LeaderEpoch,
-    /// Its partition epoch.
-    pub partition_epoch: PartitionEpoch,
-    /// The committed ISR.
-    pub isr: Vec<BrokerId>,
-}
+    fn produce(&mut self, produce: Produce, out: &mut Vec<Output>) {
+        match &mut self.role {
+            Role::Leader(leader) => leader.produce(&mut self.local, produce, out),
+            Role::Unknown | Role::Idle { .. } | Role::Follower(_) => {
+                let result = Err(ErrorCode::NotLeaderOrFollower);
+                out.push(Output::AnswerProduce { request: produce.request, result });
+            }
+        }
+    }
 
-/// What happened.
-#[derive(Clone, Debug)]
-pub enum Input {
-    /// The metadata log changed this partition.
-    Metadata(PartitionMetadata),
-    /// The metadata log changed brokers; the whole current list.
-    Peers(Vec<Peer>),
-    /// Topic or cluster settings changed. Does not re-evaluate the high watermark (L50).
-    Settings(Settings),
-    /// A producer's batch, already validated.
-    Produce {
-        /// The request to answer.
-        request: RequestId,
-        /// What the producer waits for.
-        acks: Acks,
-        /// Records in the batch; at least 1.
-        record_count: u32,
-        /// When an unanswered `acks=all` times out.
-        deadline: MonotonicTime,
-    },
-    /// The leader's or follower's own log is durable up to here (exclusive) in its mode.
-    Durable(Offset),
-    /// Someone fetches. Ends with exactly one [`Output::AnswerFetch`].
-    Fetch {
-        /// The request to answer.
-        request: RequestId,
-        /// What is asked.
-        fetch: Fetch,
-        /// A fetch with nothing to read is parked until then; at or before `now` never parks.
-        deadline: MonotonicTime,
-    },
-    /// The shell answers this parked fetch now for its own reasons (another partition of the same
-    /// request has data, or the connection is gone). No output for this request follows.
-    ForgetFetch(RequestId),
-    /// The controller committed a proposal.
-    IsrCommitted {
-        /// The proposal that was sent.
-        proposal: IsrProposal,
-        /// What the controller made of it.
-        committed: IsrCommitted,
-    },
-    /// The controller refused a proposal for this partition.
-    IsrRefused {
-        /// The proposal that was sent.
-        proposal: IsrProposal,
-        /// Its error.
-        error: ErrorCode,
-    },
-    /// Follower: a fetch response arrived from the leader with batches to append or none.
-    FetchedFromLeader {
-        /// Fetch position and leader epoch of the request this answers.
-        request_offset: Offset,
-        /// Leader epoch the request carried.
-        request_leader_epoch: LeaderEpoch,
-        /// First offset, exclusive end offset and epoch of each batch, in order.
-        batches: Vec<BatchSpan>,
-        /// Leader's high watermark.
-        high_watermark: Offset,
-        /// Leader's log start offset.
-        log_start_offset: Offset,
-        /// Set when the leader found the logs to diverge: (epoch, end offset).
-        diverging: Option<(LeaderEpoch, Offset)>,
-    },
-    /// Follower: the leader answered the fetch with an error.
-    FetchFailed {
-        /// Leader epoch the request carried.
-        request_leader_epoch: LeaderEpoch,
-        /// The error.
-        error: ErrorCode,
-    },
-    /// Follower: the leader's offsets, asked for after OFFSET_OUT_OF_RANGE.
-    LeaderOffsets {
-        /// Leader's log start offset.
-        log_start_offset: Offset,
-        /// Leader's log end offset.
-        log_end_offset: Offset,
-    },
-    /// The deadline passed.
-    Tick,
-}
+    fn durable(&mut self, now: MonotonicTime, end: Offset, out: &mut Vec<Output>) {
+        match &mut self.role {
+            Role::Leader(leader) => leader.durable(&mut self.local, now, end, out),
+            Role::Follower(follower) => follower.durable(&mut self.local, end, out),
+            Role::Unknown | Role::Idle { .. } => {
+                self.local.log.mark_durable(end);
+            }
+        }
+    }
 
-/// One record batch as the follower machine sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BatchSpan {
-    /// Offset of its first record.
-    pub base_offset: Offset,
-    /// Offset after its last record.
-    pub end_offset: Offset,
-    /// Leader epoch stamped into it.
-    pub leader_epoch: LeaderEpoch,
-}
+    fn fetch(
+        &mut self,
+        now: MonotonicTime,
+        (request, fetch, deadline): (RequestId, Fetch, MonotonicTime),
+        out: &mut Vec<Output>,
+    ) {
+        if let Role::Leader(leader) = &mut self.role {
+            leader.fetch(&mut self.local, now, (request, fetch, deadline), out);
+            return;
+        }
+        let claimed = fetch.current_leader_epoch;
+        let conflict = claimed
+            .zip(self.leader_epoch())
+            .and_then(|(claimed, known)| epoch_error(claimed, known));
+        let error = conflict.unwrap_or(ErrorCode::NotLeaderOrFollower);
+        let readable = parked_fetches::readable(&fetch, &self.local.log);
+        let answer = FetchAnswer { error, ..readable.without_records() };
+        out.push(Output::AnswerFetch { request, answer });
+    }
 
-/// What the shell must do. Outputs are carried out in order, but none waits for another's effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Append the batch of `request` at `base_offset` under `leader_epoch`. The machine has already
-    /// moved its log end offset.
-    Append {
-        /// Whose batch.
-        request: RequestId,
-        /// Where it goes.
-        base_offset: Offset,
-        /// What it is stamped with.
-        leader_epoch: LeaderEpoch,
-    },
-    /// Answer a produce.
-    AnswerProduce {
-        /// The request.
-        request: RequestId,
-        /// `Ok(base offset)` or the error.
-        result: Result<Offset, ErrorCode>,
-    },
-    /// Answer a fetch: read `[offset, until)`; an empty range means no records.
-    AnswerFetch {
-        /// The request.
-        request: RequestId,
-        /// What to say.
-        answer: FetchAnswer,
-    },
-    /// The high watermark is now here (leader or follower).
-    HighWatermark(Offset),
-    /// Send AlterPartition.
-    ProposeIsr(IsrProposal),
-    /// Follower: append these leading batches of the response (the first `count`).
-    AppendFetched {
-        /// How many of the response's batches to append, from the first.
-        count: usize,
-    },
-    /// Cut the log so that it ends at `to`.
-    Truncate {
-        /// New log end offset.
-        to: Offset,
-    },
-    /// Drop the whole log and start at `at`.
-    Restart {
-        /// New log start and end offset.
-        at: Offset,
-    },
-    /// Follower: fetch from the leader next, with these fields.
-    FetchFromLeader(FollowerFetch),
-    /// Follower: ask the leader for its log start and log end offset, then give [`Input::LeaderOffsets`].
-    AskLeaderOffsets,
-    /// An input had no effect, and why; for counting.
-    Ignored(&'static str),
-}
+    /// For inputs that mean something to a leader only.
+    fn lead(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Leader, &mut Local, &mut Vec<Output>),
+    ) {
+        match &mut self.role {
+            Role::Leader(leader) => act(leader, &mut self.local, out),
+            Role::Unknown | Role::Idle { .. } | Role::Follower(_) => {
+                out.push(Output::Ignored("input for a leader, but this replica does not lead"));
+            }
+        }
+    }
 
-/// How to answer one partition of a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FetchAnswer {
-    /// `None` unless the fetch failed.
-    pub error: ErrorCode,
-    /// First offset to send.
-    pub offset: Offset,
-    /// Exclusive end of what may be sent.
-    pub until: Offset,
-    /// As captured when the answer was made.
-    pub high_watermark: Offset,
-    /// First offset kept.
-    pub log_start_offset: Offset,
-    /// Set when the logs diverge.
-    pub diverging: Option<(LeaderEpoch, Offset)>,
-}
-
-/// The fields of a follower's next fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowerFetch {
-    /// Leader to ask.
-    pub leader: BrokerId,
-    /// Leader epoch to claim.
-    pub leader_epoch: LeaderEpoch,
-    /// Fetch offset: this replica's *durable* end, which is also its acknowledgement.
-    pub offset: Offset,
-    /// Epoch of the last record held, if any.
-    pub last_fetched_epoch: Option<LeaderEpoch>,
-    /// Own log start offset.
-    pub log_start_offset: Offset,
-    /// Do not send before this (back-off after an error).
-    pub not_before: MonotonicTime,
+    /// For inputs that mean something to a follower only.
+    fn follow(
+        &mut self,
+        out: &mut Vec<Output>,
+        act: impl FnOnce(&mut Follower, &mut Local, &mut Vec<Output>),
+    ) {
+        match &mut self.role {
+            Role::Follower(follower) => act(follower, &mut self.local, out),
+            Role::Unknown | Role::Idle { .. } | Role::Leader(_) => {
+                out.push(Output::Ignored("input for a follower, but this replica does not follow"));
+            }
+        }
+    }
 }

@@ -1,0 +1,288 @@
+//! What the controller is asked and what it answers, as plain values without wire versions.
+
+use crate::protocol::metadata::{
+    ConfigResource, DirectoryId, Endpoint, FeatureRange, IncarnationId,
+};
+use crate::protocol::partition::{IsrCommitted, IsrProposal};
+use crate::types::{
+    BrokerEpoch, BrokerId, ErrorCode, Offset, PartitionId, TopicId, TopicPartition,
+};
+
+/// Something a broker or a client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A broker starts, or amends its registration.
+    RegisterBroker(Registration),
+    /// A broker is alive.
+    Heartbeat(Heartbeat),
+    /// A broker is gone for good.
+    UnregisterBroker(BrokerId),
+    /// A leader proposes ISRs.
+    AlterPartition(AlterPartition),
+    /// Create topics.
+    CreateTopics(CreateTopics),
+    /// Delete topics.
+    DeleteTopics(Vec<TopicSelector>),
+    /// Change configuration values (incremental).
+    AlterConfigs(Vec<ResourceChanges>),
+    /// Elect leaders.
+    ElectLeaders(ElectLeaders),
+    /// Change a partition's assignment.
+    Reassign(Reassignment),
+    /// A replica lives in this directory.
+    AssignDirectory(DirectoryAssignment),
+    /// Finalize a feature at a level.
+    UpdateFeature(FeatureUpdate),
+    /// A block of producer ids.
+    AllocateProducerIds {
+        /// Who asks.
+        broker: BrokerId,
+        /// Its epoch.
+        epoch: BrokerEpoch,
+    },
+}
+
+/// The answer to the [`Request`] of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// The broker's epoch.
+    RegisterBroker(Result<BrokerEpoch, ErrorCode>),
+    /// Where the broker stands.
+    Heartbeat(Result<HeartbeatReply, ErrorCode>),
+    /// Done, or not registered.
+    UnregisterBroker(Result<(), ErrorCode>),
+    /// Each partition's outcome in request order, or one error for all.
+    AlterPartition(Result<Vec<(TopicPartition, Result<AlteredPartition, ErrorCode>)>, ErrorCode>),
+    /// Each topic's outcome in request order.
+    CreateTopics(Vec<(String, Result<CreatedTopic, Refusal>)>),
+    /// Each topic's outcome in request order: the topic as it was, or the error.
+    DeleteTopics(Vec<(TopicSelector, Result<DeletedTopic, ErrorCode>)>),
+    /// Each resource's outcome in request order.
+    AlterConfigs(Vec<(ConfigResource, Result<(), Refusal>)>),
+    /// Each partition's outcome.
+    ElectLeaders(Vec<(PartitionName, ErrorCode)>),
+    /// Started or done at once, or refused.
+    Reassign(Result<(), Refusal>),
+    /// Done, or refused.
+    AssignDirectory(Result<(), ErrorCode>),
+    /// Done, or refused.
+    UpdateFeature(Result<(), Refusal>),
+    /// First id and number of ids of the block.
+    AllocateProducerIds(Result<(i64, i32), ErrorCode>),
+}
+
+/// An error with words for the person who asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Kafka's code.
+    pub error: ErrorCode,
+    /// What was wrong with what, and what is allowed.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal.
+    pub fn new(error: ErrorCode, message: impl Into<String>) -> Refusal {
+        Refusal { error, message: message.into() }
+    }
+}
+
+/// BrokerRegistration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Who.
+    pub broker: BrokerId,
+    /// Of which cluster it believes to be part.
+    pub cluster_id: String,
+    /// Its process start.
+    pub incarnation: IncarnationId,
+    /// Where it listens.
+    pub endpoints: Vec<Endpoint>,
+    /// What it supports.
+    pub features: Vec<FeatureRange>,
+    /// Its rack.
+    pub rack: Option<String>,
+    /// Its log directories.
+    pub log_dirs: Vec<DirectoryId>,
+    /// Epoch that its last process left in the clean shutdown marker; `None` when there is no such
+    /// marker, and for request versions below 3.
+    pub previous_epoch: Option<BrokerEpoch>,
+}
+
+/// BrokerHeartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Who.
+    pub broker: BrokerId,
+    /// Its epoch.
+    pub epoch: BrokerEpoch,
+    /// Offset after the last metadata record it applied (the wire carries the offset before this).
+    pub metadata_end: Offset,
+    /// It wants to be or to stay fenced.
+    pub want_fence: bool,
+    /// It wants to stop.
+    pub want_shut_down: bool,
+}
+
+/// Answer to a [`Heartbeat`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeartbeatReply {
+    /// It applied its own registration.
+    pub is_caught_up: bool,
+    /// It is fenced.
+    pub is_fenced: bool,
+    /// It may stop now.
+    pub should_shut_down: bool,
+}
+
+/// AlterPartition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterPartition {
+    /// The leader that asks.
+    pub broker: BrokerId,
+    /// Its epoch.
+    pub epoch: BrokerEpoch,
+    /// What it proposes.
+    pub proposals: Vec<(TopicPartition, IsrProposal)>,
+}
+
+/// A partition after an accepted proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlteredPartition {
+    /// Leader, ISR and epochs.
+    pub committed: IsrCommitted,
+    /// Uncleanly elected, recovery not yet reported.
+    pub recovering: bool,
+}
+
+/// CreateTopics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateTopics {
+    /// What to create.
+    pub topics: Vec<NewTopic>,
+    /// Check only.
+    pub validate_only: bool,
+}
+
+/// One topic to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// The id it gets, drawn at random by the shell.
+    pub id: TopicId,
+    /// Which brokers hold it.
+    pub placement: Placement,
+    /// Its configuration.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// Where a new topic's replicas go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Round-robin over active brokers. `None` is the default of 1 (wire value -1).
+    Counts {
+        /// Number of partitions.
+        partition_count: Option<i32>,
+        /// Replicas of each.
+        replication_factor: Option<i16>,
+    },
+    /// Exactly these replicas, in assignment order.
+    Assigned(Vec<(PartitionId, Vec<BrokerId>)>),
+}
+
+/// A topic that was created, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// Its id.
+    pub id: TopicId,
+    /// Number of partitions.
+    pub partition_count: usize,
+    /// Replicas of each.
+    pub replication_factor: usize,
+}
+
+/// A topic by name or by id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TopicSelector {
+    /// By name.
+    Name(String),
+    /// By id.
+    Id(TopicId),
+}
+
+/// A topic that was deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedTopic {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: TopicId,
+}
+
+/// Changes of one resource's configuration: all are made, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceChanges {
+    /// Whose.
+    pub resource: ConfigResource,
+    /// Key and new value; `None` removes the value.
+    pub changes: Vec<(String, Option<String>)>,
+}
+
+/// A partition as clients name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionName {
+    /// The topic's name.
+    pub topic: String,
+    /// Its index.
+    pub partition: PartitionId,
+}
+
+/// Kinds of election a client may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElectionKind {
+    /// Wire value 0: give leadership to the first replica.
+    Preferred,
+    /// Wire value 1: give a leaderless partition any live replica.
+    Unclean,
+}
+
+/// ElectLeaders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectLeaders {
+    /// Which kind.
+    pub kind: ElectionKind,
+    /// For which partitions; `None` is all, and leaves those that need no election out of the answer.
+    pub partitions: Option<Vec<PartitionName>>,
+}
+
+/// AlterPartitionReassignments, of one partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reassignment {
+    /// Which.
+    pub id: TopicPartition,
+    /// Replicas wanted, in assignment order.
+    pub target: Vec<BrokerId>,
+}
+
+/// AssignReplicasToDirs, of one replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryAssignment {
+    /// Who says so.
+    pub broker: BrokerId,
+    /// Its epoch.
+    pub epoch: BrokerEpoch,
+    /// Which partition's replica.
+    pub id: TopicPartition,
+    /// Where it lives.
+    pub directory: DirectoryId,
+}
+
+/// UpdateFeatures, of one feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureUpdate {
+    /// Which.
+    pub name: String,
+    /// The level wanted; 0 turns it off.
+    pub level: i16,
+}

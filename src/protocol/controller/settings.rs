@@ -1,0 +1,87 @@
+//! What steers the rules: cluster-wide values, and which of shipped Kafka's departures from KIP-966
+//! are followed.
+
+use std::time::Duration;
+
+/// Whose behaviour the controller has where shipped Kafka departs from KIP-966 (`compat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compat {
+    /// `kip`: the KIP's text.
+    Kip,
+    /// `kafka-4.2`: what Kafka 4.2.0 does.
+    Kafka42,
+}
+
+/// What `LastKnownElr` holds (spec/kip966.md 2.5, `lastKnownMode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LastKnown {
+    /// The last leader, once nobody leads; it may come back by itself. Feature level 1.
+    Leader,
+    /// Every member that an unclean shutdown took out of the ELR. Feature level 2.
+    FullSet,
+}
+
+/// Departures from the KIP, each by itself. [`Quirks::of`] gives the sets that were shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quirks {
+    /// The last known leader is elected even if it is fenced (4.0.x, KAFKA-19522, C26).
+    pub last_known_leader_may_be_fenced: bool,
+    /// Unregistering a broker leaves it in ELRs (C51).
+    pub unregister_keeps_elr: bool,
+    /// Any written min ISR value clears the ELRs, not only one that the ISR reaches (C64, C66, C68).
+    pub min_isr_change_clears_elr: bool,
+    /// Assigning a directory wipes the ELR (C90).
+    pub directory_assignment_wipes_elr: bool,
+    /// A replica removed by a reassignment may stay in the ELR (C89).
+    pub removed_replica_stays_in_elr: bool,
+    /// An ELR election that reaches min ISR by itself leaves the rest of the ELR in place.
+    pub elr_outlives_min_isr: bool,
+}
+
+impl Quirks {
+    /// The departures of one compatibility mode.
+    pub fn of(compat: Compat) -> Quirks {
+        let shipped = compat == Compat::Kafka42;
+        Quirks {
+            last_known_leader_may_be_fenced: false,
+            unregister_keeps_elr: shipped,
+            min_isr_change_clears_elr: shipped,
+            directory_assignment_wipes_elr: shipped,
+            removed_replica_stays_in_elr: shipped,
+            elr_outlives_min_isr: shipped,
+        }
+    }
+}
+
+/// What does not change while a controller runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Brokers of another cluster are refused.
+    pub cluster_id: String,
+    /// `broker.session.timeout.ms`: a broker not heard from for longer is fenced.
+    pub session_timeout: Duration,
+    /// `unclean.leader.election.interval.ms`: how often leaderless partitions whose topic allows an
+    /// unclean election get one.
+    pub unclean_election_interval: Duration,
+    /// Level at which a new metadata log finalizes `eligible.leader.replicas.version`: 0, 1 or 2.
+    pub elr_level: i16,
+    /// What `LastKnownElr` held before the feature was turned off; read only at level 0.
+    pub last_known_when_off: LastKnown,
+    /// Departures from the KIP.
+    pub quirks: Quirks,
+}
+
+impl Settings {
+    /// Kafka's default intervals, the KIP's rules, and the last leader remembered (level 1, as long
+    /// as nobody inspects logs to recover from a full set).
+    pub fn new(cluster_id: String, session_timeout: Duration) -> Settings {
+        Settings {
+            cluster_id,
+            session_timeout,
+            unclean_election_interval: Duration::from_secs(300),
+            elr_level: 1,
+            last_known_when_off: LastKnown::Leader,
+            quirks: Quirks::of(Compat::Kip),
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! The state that the metadata records add up to. [`ClusterMetadata::apply`] is its only mutator,
+//! so that the controller's view and every broker's view cannot differ but by how much they read.
+
+use std::collections::BTreeMap;
+
+use super::record::{
+    BrokerRegistrationChange, ConfigResource, DirectoryId, Endpoint, FeatureRange, IncarnationId,
+    Partition, PartitionChange, Record, RegisterBroker,
+};
+use super::topic_config::TopicConfig;
+use crate::protocol::partition::{PartitionMetadata, Peer};
+use crate::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionId, TopicId,
+    TopicPartition,
+};
+
+/// A registered broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerRegistration {
+    /// Its id.
+    pub id: BrokerId,
+    /// Its process start.
+    pub incarnation: IncarnationId,
+    /// Its epoch.
+    pub epoch: BrokerEpoch,
+    /// Offset of the record that registered it last; it may be unfenced once it applied that one.
+    pub registration_offset: Offset,
+    /// Where it listens.
+    pub endpoints: Vec<Endpoint>,
+    /// What it supports.
+    pub features: Vec<FeatureRange>,
+    /// Its rack.
+    pub rack: Option<String>,
+    /// Not allowed to lead or to join an ISR.
+    pub fenced: bool,
+    /// Asked to leave; as good as fenced for elections and ISRs.
+    pub in_controlled_shutdown: bool,
+    /// Its log directories.
+    pub log_dirs: Vec<DirectoryId>,
+}
+
+/// A partition.
+/// Invariants: `leader` is in `isr`; `isr` and `elr` are disjoint; no list holds an id twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionRegistration {
+    /// Assignment order, adding ones included; the first is the preferred leader.
+    pub replicas: Vec<BrokerId>,
+    /// Committed ISR; a set.
+    pub isr: Vec<BrokerId>,
+    /// Eligible leader replicas; a set.
+    pub elr: Vec<BrokerId>,
+    /// Members that an unclean shutdown took out of the ELR, or the last known leader; a set.
+    pub last_known_elr: Vec<BrokerId>,
+    /// Being removed by a reassignment.
+    pub removing: Vec<BrokerId>,
+    /// Being added by a reassignment.
+    pub adding: Vec<BrokerId>,
+    /// The leader.
+    pub leader: Option<BrokerId>,
+    /// Uncleanly elected, recovery not yet reported.
+    pub recovering: bool,
+    /// Leader epoch.
+    pub leader_epoch: LeaderEpoch,
+    /// Partition epoch.
+    pub partition_epoch: PartitionEpoch,
+    /// Log directory of each replica in assignment order; may be empty.
+    pub directories: Vec<DirectoryId>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicMetadata {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub id: TopicId,
+    /// Its partitions.
+    pub partitions: BTreeMap<PartitionId, PartitionRegistration>,
+}
+
+/// Why a record does not fit the state it is applied to. The log is damaged, or it is not the log
+/// the earlier records came from; the state is unchanged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("metadata record at offset {offset}: {reason}")]
+pub struct ApplyError {
+    /// Offset of the record.
+    pub offset: Offset,
+    /// What is wrong.
+    pub reason: Misfit,
+}
+
+/// The ways in which a record cannot follow the records before it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// Applied before, or out of order.
+    #[error("records up to offset {last} are applied already")]
+    Applied {
+        /// Last offset applied.
+        last: Offset,
+    },
+    /// The record needs a topic that is not there.
+    #[error("topic {0} does not exist")]
+    Topic(TopicId),
+    /// The record needs a partition that is not there.
+    #[error("partition {} of topic {} does not exist", .0.partition, .0.topic)]
+    Partition(TopicPartition),
+    /// The record needs a broker registration, with this epoch, that is not there.
+    #[error("broker {0} is not registered with epoch {1}")]
+    Broker(BrokerId, BrokerEpoch),
+}
+
+/// The whole cluster as of one metadata offset. Iteration order is the order of ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterMetadata {
+    last_offset: Option<Offset>,
+    brokers: BTreeMap<BrokerId, BrokerRegistration>,
+    topics: BTreeMap<TopicId, TopicMetadata>,
+    topic_ids: BTreeMap<String, TopicId>,
+    configs: BTreeMap<ConfigResource, BTreeMap<String, String>>,
+    features: BTreeMap<String, i16>,
+    next_producer_id: i64,
+}
+
+impl BrokerRegistration {
+    /// Unfenced and not in controlled shutdown: may lead, may join an ISR.
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.in_controlled_shutdown
+    }
+
+    /// The endpoint with this listener name, else the first one.
+    pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
+        let named = self.endpoints.iter().find(|endpoint| endpoint.name == listener);
+        named.or_else(|| self.endpoints.first())
+    }
+}
+
+impl PartitionRegistration {
+    /// What a replica's own machine needs to know; a replica does not learn the ELR.
+    pub fn to_partition_metadata(&self) -> PartitionMetadata {
+        PartitionMetadata {
+            replicas: self.replicas.clone(),
+            isr: self.isr.clone(),
+            leader: self.leader,
+            leader_epoch: self.leader_epoch,
+            partition_epoch: self.partition_epoch,
+            recovering: self.recovering,
+        }
+    }
+}
+
+impl ClusterMetadata {
+    /// Offset of the last applied record; `None` before the first.
+    pub fn last_offset(&self) -> Option<Offset> {
+        self.last_offset
+    }
+
+    /// Offset after the last applied record.
+    pub fn end_offset(&self) -> Offset {
+        self.last_offset.map_or(Offset::ZERO, |last| last.plus(1))
+    }
+
+    /// All registered brokers, fenced ones included.
+    pub fn brokers(&self) -> impl Iterator<Item = &BrokerRegistration> {
+        self.brokers.values()
+    }
+
+    /// One broker.
+    pub fn broker(&self, id: BrokerId) -> Option<&BrokerRegistration> {
+        self.brokers.get(&id)
+    }
+
+    /// Whether a broker is registered, unfenced and not in controlled shutdown.
+    pub fn is_active(&self, id: BrokerId) -> bool {
+        self.broker(id).is_some_and(BrokerRegistration::is_active)
+    }
+
+    /// All brokers as a replica's machine wants them.
+    pub fn peers(&self) -> Vec<Peer> {
+        let peer = |broker: &BrokerRegistration| Peer {
+            id: broker.id,
+            epoch: Some(broker.epoch),
+            active: broker.is_active(),
+        };
+        self.brokers().map(peer).collect()
+    }
+
+    /// All topics.
+    pub fn topics(&self) -> impl Iterator<Item = &TopicMetadata> {
+        self.topics.values()
+    }
+
+    /// One topic.
+    pub fn topic(&self, id: TopicId) -> Option<&TopicMetadata> {
+        self.topics.get(&id)
+    }
+
+    /// The id of the topic with this name.
+    pub fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.topic_ids.get(name).copied()
+    }
+
+    /// One partition.
+    pub fn partition(&self, id: TopicPartition) -> Option<&PartitionRegistration> {
+        self.topic(id.topic)?.partitions.get(&id.partition)
+    }
+
+    /// All partitions of all topics.
+    pub fn partitions(&self) -> impl Iterator<Item = (TopicPartition, &PartitionRegistration)> {
+        self.topics().flat_map(|topic| {
+            topic.partitions.iter().map(|(&partition, registration)| {
+                (TopicPartition { topic: topic.id, partition }, registration)
+            })
+        })
+    }
+
+    /// Whether some partition has this leader.
+    pub fn leads_any(&self, id: BrokerId) -> bool {
+        self.partitions().any(|(_, partition)| partition.leader == Some(id))
+    }
+
+    /// A value as it was set, without defaults.
+    pub fn config(&self, resource: &ConfigResource, key: &str) -> Option<&str> {
+        self.configs.get(resource)?.get(key).map(String::as_str)
+    }
+
+    /// All values set for a resource.
+    pub fn configs(&self, resource: &ConfigResource) -> impl Iterator<Item = (&str, &str)> {
+        let values = self.configs.get(resource);
+        values.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// A topic's settings: its own value, else the cluster's, else the default. A value that this
+    /// version does not understand (written by a newer one) counts as unset.
+    pub fn topic_config(&self, name: &str) -> TopicConfig {
+        let topic = ConfigResource::Topic(name.to_owned());
+        let cluster_first = self.configs(&ConfigResource::Cluster).chain(self.configs(&topic));
+        cluster_first.fold(TopicConfig::UNSET, |config, (key, value)| {
+            config.with(key, value).unwrap_or(config)
+        })
+    }
+
+    /// `min(min.insync.replicas, replica count of partition 0)`, the controller's effective min ISR
+    /// (spec/kip966.md 2.6); `None` for an unknown topic.
+    pub fn effective_min_isr(&self, id: TopicId) -> Option<usize> {
+        let topic = self.topic(id)?;
+        let min_isr = self.topic_config(&topic.name).min_isr;
+        let replica_count = topic.partitions.get(&PartitionId(0)).map(|first| first.replicas.len());
+        Some(min_isr.min(replica_count.unwrap_or(min_isr)))
+    }
+
+    /// Finalized level of a feature; 0 if it is off.
+    pub fn feature(&self, name: &str) -> i16 {
+        self.features.get(name).copied().unwrap_or(0)
+    }
+
+    /// All finalized features.
+    pub fn features(&self) -> impl Iterator<Item = (&str, i16)> {
+        self.features.iter().map(|(name, &level)| (name.as_str(), level))
+    }
+
+    /// First producer id that nobody was given.
+    pub fn next_producer_id(&self) -> i64 {
+        self.next_producer_id
+    }
+
+    /// Applies the record at `offset`. Offsets rise; gaps are allowed (control records).
+    ///
+    /// # Errors
+    /// [`ApplyError`] if the record does not fit; the state is then unchanged.
+    pub fn apply(&mut self, offset: Offset, record: &Record) -> Result<(), ApplyError> {
+        self.try_apply(offset, record).map_err(|reason| ApplyError { offset, reason })?;
+        self.last_offset = Some(offset);
+        Ok(())
+    }
+
+    fn try_apply(&mut self, offset: Offset, record: &Record) -> Result<(), Misfit> {
+        if let Some(last) = self.last_offset.filter(|&last| offset <= last) {
+            return Err(Misfit::Applied { last });
+        }
+        match record {
+            Record::RegisterBroker(register) => self.register(offset, register),
+            Record::BrokerRegistrationChange(change) => self.change_registration(change)?,
+            Record::UnregisterBroker { broker, epoch } => {
+                self.registered(*broker, *epoch)?;
+                self.brokers.remove(broker);
+            }
+            Record::Topic { name, id } => self.add_topic(name, *id),
+            Record::RemoveTopic { id } => self.remove_topic(*id)?,
+            Record::Partition(partition) => self.add_partition(partition)?,
+            Record::PartitionChange(change) => self.change_partition(change)?,
+            Record::Config { resource, name, value } => {
+                self.set_config(resource, name, value.as_deref());
+            }
+            Record::FeatureLevel { name, level: 0 } => {
+                self.features.remove(name);
+            }
+            Record::FeatureLevel { name, level } => {
+                self.features.insert(name.clone(), *level);
+            }
+            Record::ProducerIds { next_producer_id, .. } => {
+                self.next_producer_id = *next_producer_id;
+            }
+            Record::ClearElr { topic } => self.clear_elr(topic.as_deref()),
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, offset: Offset, register: &RegisterBroker) {
+        let registration = BrokerRegistration {
+            id: register.broker,
+            incarnation: register.incarnation,
+            epoch: register.epoch,
+            registration_offset: offset,
+            endpoints: register.endpoints.clone(),
+            features: register.features.clone(),
+            rack: register.rack.clone(),
+            fenced: register.fenced,
+            in_controlled_shutdown: register.in_controlled_shutdown,
+            log_dirs: register.log_dirs.clone(),
+        };
+        self.brokers.insert(register.broker, registration);
+    }
+
+    fn registered(
+        &mut self,
+        id: BrokerId,
+        epoch: BrokerEpoch,
+    ) -> Result<&mut BrokerRegistration, Misfit> {
+        let registration = self.brokers.get_mut(&id).filter(|known| known.epoch == epoch);
+        registration.ok_or(Misfit::Broker(id, epoch))
+    }
+
+    fn change_registration(&mut self, change: &BrokerRegistrationChange) -> Result<(), Misfit> {
+        let registration = self.registered(change.broker, change.epoch)?;
+        registration.fenced = change.fenced.unwrap_or(registration.fenced);
+        registration.in_controlled_shutdown |= change.in_controlled_shutdown;
+        if let Some(log_dirs) = &change.log_dirs {
+            registration.log_dirs.clone_from(log_dirs);
+        }
+        Ok(())
+    }
+
+    fn add_topic(&mut self, name: &str, id: TopicId) {
+        let topic = TopicMetadata { name: name.to_owned(), id, partitions: BTreeMap::new() };
+        self.topics.insert(id, topic);
+        self.topic_ids.insert(name.to_owned(), id);
+    }
+
+    fn remove_topic(&mut self, id: TopicId) -> Result<(), Misfit> {
+        let topic = self.topics.remove(&id).ok_or(Misfit::Topic(id))?;
+        self.topic_ids.remove(&topic.name);
+        self.configs.remove(&ConfigResource::Topic(topic.name));
+        Ok(())
+    }
+
+    fn add_partition(&mut self, partition: &Partition) -> Result<(), Misfit> {
+        let topic = self.topics.get_mut(&partition.id.topic);
+        let topic = topic.ok_or(Misfit::Topic(partition.id.topic))?;
+        let registration = PartitionRegistration {
+            replicas: partition.replicas.clone(),
+            isr: partition.isr.clone(),
+            elr: partition.elr.clone(),
+            last_known_elr: partition.last_known_elr.clone(),
+            removing: partition.removing.clone(),
+            adding: partition.adding.clone(),
+            leader: partition.leader,
+            recovering: partition.recovering,
+            leader_epoch: partition.leader_epoch,
+            partition_epoch: partition.partition_epoch,
+            directories: partition.directories.clone(),
+        };
+        topic.partitions.insert(partition.id.partition, registration);
+        Ok(())
+    }
+
+    fn change_partition(&mut self, change: &PartitionChange) -> Result<(), Misfit> {
+        let topic = self.topics.get_mut(&change.id.topic);
+        let partition = topic.and_then(|topic| topic.partitions.get_mut(&change.id.partition));
+        partition.ok_or(Misfit::Partition(change.id))?.apply(change);
+        Ok(())
+    }
+
+    fn set_config(&mut self, resource: &ConfigResource, key: &str, value: Option<&str>) {
+        match value {
+            Some(value) => {
+                let values = self.configs.entry(resource.clone()).or_default();
+                values.insert(key.to_owned(), value.to_owned());
+            }
+            None => {
+                let values = self.configs.get_mut(resource);
+                values.and_then(|values| values.remove(key));
+            }
+        }
+    }
+
+    fn clear_elr(&mut self, name: Option<&str>) {
+        let named = self.topics.values_mut().filter(|topic| name.is_none_or(|n| n == topic.name));
+        for partition in named.flat_map(|topic| topic.partitions.values_mut()) {
+            partition.clear_elr();
+        }
+    }
+}
+
+impl PartitionRegistration {
+    /// Epochs rise as spec/kip966.md 2.4 says.
+    fn apply(&mut self, change: &PartitionChange) {
+        fn set<T: Clone>(field: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                field.clone_from(value);
+            }
+        }
+        set(&mut self.replicas, &change.replicas);
+        set(&mut self.isr, &change.isr);
+        set(&mut self.elr, &change.elr);
+        set(&mut self.last_known_elr, &change.last_known_elr);
+        set(&mut self.removing, &change.removing);
+        set(&mut self.adding, &change.adding);
+        set(&mut self.recovering, &change.recovering);
+        set(&mut self.directories, &change.directories);
+        if let Some(leader) = change.leader {
+            self.leader = leader;
+            self.leader_epoch = LeaderEpoch(self.leader_epoch.0 + 1);
+        }
+        self.partition_epoch = PartitionEpoch(self.partition_epoch.0 + 1);
+    }
+
+    fn clear_elr(&mut self) {
+        if self.elr.is_empty() && self.last_known_elr.is_empty() {
+            return;
+        }
+        self.elr.clear();
+        self.last_known_elr.clear();
+        self.partition_epoch = PartitionEpoch(self.partition_epoch.0 + 1);
+    }
+}

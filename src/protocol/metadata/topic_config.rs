@@ -1,0 +1,207 @@
+//! The configuration keys this product knows: how a value is written, and what it means.
+//! Unknown keys are refused rather than ignored: a measurement must not run under a setting that
+//! somebody believes to be on.
+
+use crate::types::{HwmGate, IsrExpand, IsrWait};
+
+/// Key of the min ISR.
+pub const MIN_ISR: &str = "min.insync.replicas";
+/// Key of the switch that allows a leader from outside ISR and ELR.
+pub const UNCLEAN_ELECTION: &str = "unclean.leader.election.enable";
+/// Key of the high watermark's min ISR condition.
+pub const HWM_GATE: &str = "ackmark.hwm.gate";
+/// Key of the wait for the controller's commit of an ISR change.
+pub const ISR_WAIT: &str = "ackmark.isr.wait";
+/// Key of the rule by which followers rejoin the ISR.
+pub const ISR_EXPAND: &str = "ackmark.isr.expand";
+
+const KEYS: [&str; 5] = [MIN_ISR, UNCLEAN_ELECTION, HWM_GATE, ISR_WAIT, ISR_EXPAND];
+
+/// Every known setting of one topic, with the cluster's values and the defaults filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// `min.insync.replicas` as configured, at least 1; cap it by the replica count before use.
+    pub min_isr: usize,
+    /// `unclean.leader.election.enable`.
+    pub unclean_election: bool,
+    /// `ackmark.hwm.gate`.
+    pub hwm_gate: HwmGate,
+    /// `ackmark.isr.wait`.
+    pub isr_wait: IsrWait,
+    /// `ackmark.isr.expand`.
+    pub isr_expand: IsrExpand,
+}
+
+/// Why a key or value is refused (`INVALID_CONFIG`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Nobody reads this key.
+    #[error("{key}: unknown configuration key: allowed are {}", KEYS.join(", "))]
+    UnknownKey {
+        /// As given.
+        key: String,
+    },
+    /// The key is known, the value is not one of its values.
+    #[error("{key} = {value}: must be {allowed}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// As given.
+        value: String,
+        /// What is allowed, in words.
+        allowed: &'static str,
+    },
+    /// The key must keep a value.
+    #[error("{key}: the cluster's value cannot be removed while eligible leader replicas are on")]
+    Required {
+        /// The key.
+        key: &'static str,
+    },
+    /// Values are kept per topic and per cluster only.
+    #[error("broker {broker}: values are set per topic or for the cluster, not for one broker")]
+    PerBroker {
+        /// The broker named.
+        broker: crate::types::BrokerId,
+    },
+}
+
+impl TopicConfig {
+    /// What holds where nobody set anything.
+    pub const UNSET: TopicConfig = TopicConfig {
+        min_isr: 1,
+        unclean_election: false,
+        hwm_gate: HwmGate::Kip966,
+        isr_wait: IsrWait::Controller,
+        isr_expand: IsrExpand::Kafka,
+    };
+
+    /// This configuration with `key` set to `value`.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownKey`] and [`ConfigError::Value`].
+    pub fn with(mut self, key: &str, value: &str) -> Result<TopicConfig, ConfigError> {
+        match key {
+            MIN_ISR => self.min_isr = min_isr(value)?,
+            UNCLEAN_ELECTION => {
+                self.unclean_election = one_of(
+                    UNCLEAN_ELECTION,
+                    value,
+                    "true or false",
+                    &[("true", true), ("false", false)],
+                )?;
+            }
+            HWM_GATE => {
+                self.hwm_gate = one_of(
+                    HWM_GATE,
+                    value,
+                    "kip966 or legacy",
+                    &[("kip966", HwmGate::Kip966), ("legacy", HwmGate::Legacy)],
+                )?;
+            }
+            ISR_WAIT => {
+                self.isr_wait = one_of(
+                    ISR_WAIT,
+                    value,
+                    "controller or none",
+                    &[("controller", IsrWait::Controller), ("none", IsrWait::None)],
+                )?;
+            }
+            ISR_EXPAND => {
+                self.isr_expand = one_of(
+                    ISR_EXPAND,
+                    value,
+                    "kafka or caught-up",
+                    &[("kafka", IsrExpand::Kafka), ("caught-up", IsrExpand::CaughtUp)],
+                )?;
+            }
+            _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
+        }
+        Ok(self)
+    }
+}
+
+/// Whether `key` may be set to `value`.
+///
+/// # Errors
+/// As [`TopicConfig::with`].
+pub fn validate(key: &str, value: &str) -> Result<(), ConfigError> {
+    TopicConfig::UNSET.with(key, value).map(|_| ())
+}
+
+/// Whether `key` is one that somebody reads.
+///
+/// # Errors
+/// [`ConfigError::UnknownKey`].
+pub fn validate_key(key: &str) -> Result<(), ConfigError> {
+    if KEYS.contains(&key) {
+        return Ok(());
+    }
+    Err(ConfigError::UnknownKey { key: key.to_owned() })
+}
+
+fn min_isr(value: &str) -> Result<usize, ConfigError> {
+    match value.parse::<i32>() {
+        Ok(count) if count >= 1 => Ok(usize::try_from(count).unwrap_or(usize::MAX)),
+        _ => Err(ConfigError::Value {
+            key: MIN_ISR,
+            value: value.to_owned(),
+            allowed: "a whole number from 1 to 2147483647",
+        }),
+    }
+}
+
+fn one_of<T: Copy>(
+    key: &'static str,
+    value: &str,
+    allowed: &'static str,
+    choices: &[(&str, T)],
+) -> Result<T, ConfigError> {
+    choices
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|&(_, meaning)| meaning)
+        .ok_or_else(|| ConfigError::Value { key, value: value.to_owned(), allowed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_value_names_key_value_and_what_is_allowed() {
+        let message = |key, value| validate(key, value).unwrap_err().to_string();
+        assert_eq!(message(HWM_GATE, "off"), "ackmark.hwm.gate = off: must be kip966 or legacy");
+        assert_eq!(
+            message(MIN_ISR, "0"),
+            "min.insync.replicas = 0: must be a whole number from 1 to 2147483647"
+        );
+        assert_eq!(
+            message("flush.messages", "1"),
+            "flush.messages: unknown configuration key: allowed are min.insync.replicas, \
+             unclean.leader.election.enable, ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand"
+        );
+    }
+
+    #[test]
+    fn every_key_has_a_meaning() {
+        let set = [
+            (MIN_ISR, "2"),
+            (UNCLEAN_ELECTION, "true"),
+            (HWM_GATE, "legacy"),
+            (ISR_WAIT, "none"),
+            (ISR_EXPAND, "caught-up"),
+        ]
+        .iter()
+        .fold(TopicConfig::UNSET, |config, (key, value)| config.with(key, value).unwrap());
+        assert_eq!(
+            set,
+            TopicConfig {
+                min_isr: 2,
+                unclean_election: true,
+                hwm_gate: HwmGate::Legacy,
+                isr_wait: IsrWait::None,
+                isr_expand: IsrExpand::CaughtUp,
+            }
+        );
+    }
+}

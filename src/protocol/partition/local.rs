@@ -1,0 +1,50 @@
+//! What a replica is and holds whatever its role.
+
+use super::log_state::LogState;
+use super::message::{PartitionMetadata, Peer, Settings};
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+
+/// What a replica is and holds whatever its role.
+#[derive(Debug)]
+pub(super) struct Local {
+    /// This broker.
+    pub(super) id: BrokerId,
+    /// This life of it.
+    pub(super) epoch: BrokerEpoch,
+    /// Current settings.
+    pub(super) settings: Settings,
+    /// All brokers, as metadata last described them.
+    pub(super) peers: Vec<Peer>,
+    /// The log's ends.
+    pub(super) log: LogState,
+    /// Fates of own ISR proposals.
+    pub(super) counters: IsrCounters,
+}
+
+/// The epochs of the metadata a role is held under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Term {
+    /// Fences data-plane requests.
+    pub(super) leader_epoch: LeaderEpoch,
+    /// Orders metadata and AlterPartition replies.
+    pub(super) partition_epoch: PartitionEpoch,
+}
+
+impl Term {
+    /// Of this metadata.
+    pub(super) fn of(metadata: &PartitionMetadata) -> Term {
+        let &PartitionMetadata { leader_epoch, partition_epoch, .. } = metadata;
+        Term { leader_epoch, partition_epoch }
+    }
+}
+
+/// Fates of the ISR changes this replica proposed as leader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IsrCounters {
+    /// Expansions committed.
+    pub expands: u64,
+    /// Shrinks committed.
+    pub shrinks: u64,
+    /// Replies that were an error or came under other epochs.
+    pub failed_updates: u64,
+}
