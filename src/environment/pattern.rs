@@ -7,8 +7,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::measure::clock;
 use crate::types::{DurabilityMode, FilePreparation};
 
 use super::system_calls;
@@ -110,6 +111,11 @@ impl PatternFile {
         let flags = if pattern.mode.is_direct() { libc::O_DIRECT } else { 0 };
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(flags).open(&pattern.path)?;
+        if pattern.mode.is_direct() {
+            // Every direct write over a cached page would first have to throw that page out.
+            file.sync_all()?;
+            system_calls::drop_page_cache(&file)?;
+        }
         let data = AlignedBytes::random(pattern.write_bytes, 0x9e37_79b9_7f4a_7c15);
         Ok(PatternFile { file, pattern, data, position: 0 })
     }
@@ -119,18 +125,18 @@ impl PatternFile {
         let position = self.position;
         self.position = (position + self.pattern.write_bytes as u64) % self.pattern.file_bytes;
         let data = self.data.as_slice();
-        let started = Instant::now();
+        let started = clock::now();
         match self.pattern.mode {
             DurabilityMode::DirectDsync => system_calls::write_dsync(&self.file, data, position)?,
             _ => self.file.write_all_at(data, position)?,
         }
-        let written = Instant::now();
-        let write = written - started;
+        let written = clock::now();
+        let write = written.since(started);
         if !syncs_apart(self.pattern.mode) {
             return Ok(WriteTime { write, sync: Duration::ZERO });
         }
         self.file.sync_data()?;
-        Ok(WriteTime { write, sync: written.elapsed() })
+        Ok(WriteTime { write, sync: clock::now().since(written) })
     }
 
     /// Length of one write.

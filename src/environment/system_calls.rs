@@ -86,6 +86,13 @@ pub(super) fn reserve(file: &File, length_bytes: u64) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Drops the file's clean pages from the page cache.
+pub(super) fn drop_page_cache(file: &File) -> io::Result<()> {
+    // SAFETY: takes plain integers; the descriptor is open.
+    let errno = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
+}
+
 /// One pwritev2(2) with RWF_DSYNC; a short write is an error.
 pub(super) fn write_dsync(file: &File, data: &[u8], position: u64) -> io::Result<()> {
     let vector = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };

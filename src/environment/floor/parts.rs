@@ -5,8 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::measure::clock;
 use crate::types::{DurabilityMode, FilePreparation};
 
 use super::super::pace::Pace;
@@ -57,10 +58,10 @@ pub(super) fn round_trip(settings: &FloorSettings) -> io::Result<Samples> {
         let request = vec![0; record_bytes];
         let mut answer = [0; ANSWER_BYTES];
         let samples = paced(settings, || {
-            let sent = Instant::now();
+            let sent = clock::now();
             requester.write_all(&request)?;
             requester.read_exact(&mut answer)?;
-            Ok(sent.elapsed())
+            Ok(clock::now().since(sent))
         });
         // Closing the connection is what ends the other thread.
         drop(requester);

@@ -1,11 +1,11 @@
 //! Long sequential writes: into the page cache, through it, and past it.
 
 use std::io;
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::types::{DurabilityMode, FilePreparation};
+use crate::measure::clock;
+use crate::types::{DurabilityMode, FilePreparation, MonotonicTime};
 
 use super::super::pattern::{Pattern, PatternFile};
 use super::super::text;
@@ -46,7 +46,7 @@ fn buffered(site: &Site<'_>) -> io::Result<(f64, f64)> {
         file_bytes: WRITTEN_BYTES,
         ..site.pattern(DurabilityMode::PageCache, WRITE_BYTES)
     })?;
-    let started = Instant::now();
+    let started = clock::now();
     write_all(&mut file)?;
     let cached = rate(started);
     file.finish()?;
@@ -57,7 +57,7 @@ fn buffered(site: &Site<'_>) -> io::Result<(f64, f64)> {
 
 fn direct_writes(site: &Site<'_>) -> io::Result<f64> {
     let mut file = PatternFile::open(site.pattern(DurabilityMode::Direct, WRITE_BYTES))?;
-    let started = Instant::now();
+    let started = clock::now();
     write_all(&mut file)?;
     Ok(rate(started))
 }
@@ -66,8 +66,8 @@ fn write_all(file: &mut PatternFile) -> io::Result<()> {
     (0..WRITTEN_BYTES / WRITE_BYTES as u64).try_for_each(|_| file.write_next().map(drop))
 }
 
-fn rate(started: Instant) -> f64 {
-    WRITTEN_BYTES as f64 / started.elapsed().as_secs_f64()
+fn rate(started: MonotonicTime) -> f64 {
+    WRITTEN_BYTES as f64 / clock::now().since(started).as_secs_f64()
 }
 
 impl Bandwidth {

@@ -1,10 +1,11 @@
 //! One mode at one length: a tight loop, fio beside it in turn, and the same at a modest pace.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::measure::clock;
 use crate::types::DurabilityMode;
 
 use super::super::fio::{self, FioEnd, FioPattern, FioResult};
@@ -128,13 +129,14 @@ struct Round {
 /// Ends with a sync, so that one cell's dirty pages do not burden the next.
 fn tight(file: &mut PatternFile) -> io::Result<Round> {
     let mut times = Vec::new();
-    let started = Instant::now();
+    let started = clock::now();
+    let elapsed = || clock::now().since(started);
     let mut written_bytes = 0;
-    while started.elapsed() < CELL_DURATION && written_bytes < CELL_BYTES_MAX {
+    while elapsed() < CELL_DURATION && written_bytes < CELL_BYTES_MAX {
         times.push(file.write_next()?);
         written_bytes += file.write_bytes() as u64;
     }
-    let iops = times.len() as f64 / started.elapsed().as_secs_f64();
+    let iops = times.len() as f64 / elapsed().as_secs_f64();
     file.finish()?;
     Ok(Round { iops, times })
 }

@@ -31,9 +31,7 @@ use crate::protocol::broker::{
     LifecycleOutput, LifecycleState, PartitionAnswer,
 };
 use crate::protocol::controller::{AlterPartition, Heartbeat, HeartbeatReply, Registration};
-use crate::protocol::metadata::{
-    self, FeatureRange, IncarnationId, Record,
-};
+use crate::protocol::metadata::{self, FeatureRange, IncarnationId, Record};
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::record;
 use crate::types::{
@@ -120,8 +118,7 @@ pub(super) struct ControllerLink {
 impl ControllerLink {
     /// Reads (and takes away) the mark of the last clean shutdown.
     pub(super) fn new(config: &BrokerConfig) -> Result<ControllerLink, BrokerError> {
-        let failed =
-            |source| BrokerError::DataDirectory { path: config.data_dir.clone(), source };
+        let failed = |source| BrokerError::DataDirectory { path: config.data_dir.clone(), source };
         let previous_epoch = clean_shutdown::take_marker(&config.data_dir).map_err(failed)?;
         let directory = directory_id(&config.data_dir).map_err(failed)?;
         let registration = Registration {
@@ -171,10 +168,7 @@ impl ControllerLink {
 /// What this product supports, in Kafka's feature terms.
 fn features() -> Vec<FeatureRange> {
     let range = |name: &str, min, max| FeatureRange { name: name.to_owned(), min, max };
-    vec![
-        range(metadata::METADATA_VERSION_FEATURE, 7, 27),
-        range(metadata::ELR_FEATURE, 0, 2),
-    ]
+    vec![range(metadata::METADATA_VERSION_FEATURE, 7, 27), range(metadata::ELR_FEATURE, 0, 2)]
 }
 
 impl Shard {
@@ -191,8 +185,7 @@ impl Shard {
                 port: bound.port(),
                 security_protocol: 0,
             }];
-            let lifecycle =
-                Lifecycle::new(link.registration.clone(), link.heartbeat_interval, now);
+            let lifecycle = Lifecycle::new(link.registration.clone(), link.heartbeat_interval, now);
             link.lifecycle = Some(lifecycle);
         }
         self.tick_controller(io);
@@ -587,9 +580,7 @@ fn to_alter_partition(request: &AlterPartition) -> AlterPartitionRequest {
         .with_topics(topics)
 }
 
-fn partition_answers(
-    response: &AlterPartitionResponse,
-) -> Result<Vec<PartitionAnswer>, ErrorCode> {
+fn partition_answers(response: &AlterPartitionResponse) -> Result<Vec<PartitionAnswer>, ErrorCode> {
     checked(response.error_code, ())?;
     let answers = response.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|answer| {

@@ -33,7 +33,9 @@ const EARLIEST: i64 = -2;
 
 #[derive(Debug)]
 enum Link {
-    Down { retry_at: MonotonicTime },
+    Down {
+        retry_at: MonotonicTime,
+    },
     Connecting(ConnectionId),
     Idle(ConnectionId),
     /// A fetch is in flight for these replicas.
@@ -270,17 +272,18 @@ impl Shard {
                     fetcher.link = Link::Fetching(connection, fetches);
                     return self.give_up_on(io, connection);
                 };
-                let answers =
-                    response.topics.into_iter().flat_map(|topic| {
-                        let id = topic.topic.id;
-                        topic.partitions.into_iter().map(move |partition| (id, partition))
-                    });
+                let answers = response.topics.into_iter().flat_map(|topic| {
+                    let id = topic.topic.id;
+                    topic.partitions.into_iter().map(move |partition| (id, partition))
+                });
                 let mut answers: Vec<(TopicId, FetchPartitionResponse)> = answers.collect();
                 for (slot, fetch) in fetches {
-                    let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else { continue };
-                    let found = answers
-                        .iter()
-                        .position(|(topic, answer)| (*topic, answer.partition) == (id.topic, id.partition));
+                    let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else {
+                        continue;
+                    };
+                    let found = answers.iter().position(|(topic, answer)| {
+                        (*topic, answer.partition) == (id.topic, id.partition)
+                    });
                     let answer = found.map(|index| answers.swap_remove(index).1);
                     self.take_in(io, slot, fetch, answer, received);
                 }
@@ -345,7 +348,8 @@ impl Shard {
 
     fn replica_asking_offsets(&self, leader: BrokerId) -> Option<usize> {
         let followed = &self.fetchers.by_leader.get(&leader)?.followed;
-        let asks = |slot: &&usize| self.replicas.get(**slot).is_some_and(|r| r.wants_leader_offsets);
+        let asks =
+            |slot: &&usize| self.replicas.get(**slot).is_some_and(|r| r.wants_leader_offsets);
         followed.iter().find(asks).copied()
     }
 

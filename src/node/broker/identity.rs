@@ -14,9 +14,11 @@ const FILE_NAME: &str = "directory.id";
 pub(super) fn directory_id(data_dir: &Path) -> io::Result<DirectoryId> {
     let path = data_dir.join(FILE_NAME);
     match fs::read_to_string(&path) {
-        Ok(text) => Uuid::parse_str(text.trim())
-            .map(|id| DirectoryId(id.into_bytes()))
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("{FILE_NAME}: {error}"))),
+        Ok(text) => {
+            Uuid::parse_str(text.trim()).map(|id| DirectoryId(id.into_bytes())).map_err(|error| {
+                io::Error::new(io::ErrorKind::InvalidData, format!("{FILE_NAME}: {error}"))
+            })
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let id = Uuid::new_v4();
             let mut file = File::create(&path)?;

@@ -24,9 +24,7 @@ use super::BrokerError;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
-use crate::protocol::metadata::{
-    ConfigResource, PartitionRegistration, Record, TopicMetadata,
-};
+use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
 };
@@ -94,7 +92,9 @@ impl Shard {
             Record::RemoveTopic { id } => {
                 let partitions = self.metadata.partitions();
                 let removed = partitions.filter(|(partition, _)| partition.topic == *id);
-                touched.removed.extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
+                touched
+                    .removed
+                    .extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
             }
             Record::Topic { .. } | Record::FeatureLevel { .. } | Record::ProducerIds { .. } => {}
         }
@@ -143,8 +143,7 @@ impl Shard {
         let epoch = self.epoch?;
         let name = &self.metadata.topic(id.topic)?.name;
         let directory = self.config.data_dir.join(format!("{name}-{}", id.partition));
-        let opened =
-            PartitionLog::open(&directory, id.topic, &self.config.log, &self.preparer, io);
+        let opened = PartitionLog::open(&directory, id.topic, &self.config.log, &self.preparer, io);
         let (log, recovery) = match opened {
             Ok(opened) => opened,
             Err(error) => {

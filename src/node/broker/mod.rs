@@ -32,8 +32,8 @@ use self::message::{Mailbox, Message, ShardId};
 use self::shard::Shard;
 use crate::config::node::BrokerConfig;
 use crate::engine::{self, EngineError, Limits};
-use crate::storage::{Preparer, StorageError};
 use crate::protocol::metadata::ApplyError;
+use crate::storage::{Preparer, StorageError};
 use crate::types::{BrokerEpoch, EngineKind, ErrorCode, Offset};
 
 /// Why a broker ended other than by being asked to.

@@ -69,7 +69,12 @@ impl PendingOffsets {
 }
 
 impl Shard {
-    pub(super) fn list_offsets(&mut self, io: &mut dyn Io, from: From, request: &ListOffsetsRequest) {
+    pub(super) fn list_offsets(
+        &mut self,
+        io: &mut dyn Io,
+        from: From,
+        request: &ListOffsetsRequest,
+    ) {
         let is_replica = request.replica_id.0 >= 0;
         let (mut places, mut queries, mut topics) = (Vec::new(), Vec::new(), Vec::new());
         for topic in &request.topics {

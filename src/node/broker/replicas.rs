@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::BrokerError;
-use super::message::{
-    FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart,
-};
+use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart};
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::{Io, OperationId};
@@ -96,7 +94,13 @@ impl Replicas {
         0..self.slots.len()
     }
 
-    pub(super) fn insert(&mut self, id: TopicPartition, machine: Partition, log: PartitionLog, trace: Trace) -> usize {
+    pub(super) fn insert(
+        &mut self,
+        id: TopicPartition,
+        machine: Partition,
+        log: PartitionLog,
+        trace: Trace,
+    ) -> usize {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -120,7 +124,9 @@ impl Replicas {
     /// When some machine or log wants to be looked at again.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         let live = self.slots.iter().flatten().filter(|replica| !replica.is_doomed);
-        live.flat_map(|replica| [replica.machine.deadline(), replica.log.deadline()]).flatten().min()
+        live.flat_map(|replica| [replica.machine.deadline(), replica.log.deadline()])
+            .flatten()
+            .min()
     }
 
     /// Bytes appended on this shard that are not durable yet.
@@ -170,7 +176,8 @@ impl Shard {
                 let Cargo::Produced { part, record_count, append_started } = cargo else { return };
                 let end = base_offset.plus(*record_count);
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
-                let appended = replica.log.append(&part.records, base_offset, end, leader_epoch, true);
+                let appended =
+                    replica.log.append(&part.records, base_offset, end, leader_epoch, true);
                 if part.wants_stamps {
                     replica.trace.appended(request, end, part.received, *append_started, io.now());
                 }
@@ -233,9 +240,11 @@ impl Shard {
     pub(super) fn produce_part(&mut self, io: &mut dyn Io, part: Part, produce: &ProducePart) {
         let header = match self.replicas.slot(produce.partition) {
             None => Err(ErrorCode::UnknownTopicOrPartition),
-            Some(slot) => record::validate_produced(&produce.records, self.config.log.message_bytes_max)
-                .map(|header| (slot, header.record_count))
-                .map_err(|error| error.error_code()),
+            Some(slot) => {
+                record::validate_produced(&produce.records, self.config.log.message_bytes_max)
+                    .map(|header| (slot, header.record_count))
+                    .map_err(|error| error.error_code())
+            }
         };
         let (slot, record_count) = match header {
             Ok(found) => found,
@@ -261,9 +270,11 @@ impl Shard {
 
     pub(super) fn fetch_part(&mut self, io: &mut dyn Io, part: Part, fetch: FetchPart) {
         let Some(slot) = self.replicas.slot(fetch.partition) else {
-            return self.deliver(io, part.origin, Message::Fetched(part, Fetched::failed(
-                ErrorCode::UnknownTopicId,
-            )));
+            return self.deliver(
+                io,
+                part.origin,
+                Message::Fetched(part, Fetched::failed(ErrorCode::UnknownTopicId)),
+            );
         };
         if let (Fetcher::Follower { id, .. }, Some(stamps), Some(replica)) =
             (fetch.fetch.fetcher, fetch.follower_stamps, self.replicas.get_mut(slot))
@@ -295,7 +306,13 @@ impl Shard {
         self.answer_fetch(io, slot, request, answer);
     }
 
-    fn answer_fetch(&mut self, io: &mut dyn Io, slot: usize, request: RequestId, answer: FetchAnswer) {
+    fn answer_fetch(
+        &mut self,
+        io: &mut dyn Io,
+        slot: usize,
+        request: RequestId,
+        answer: FetchAnswer,
+    ) {
         let Some(fetch) = self.replicas.fetching.remove(&request) else { return };
         let part = Part::from(request);
         let Some(replica) = self.replicas.get_mut(slot) else { return };

@@ -12,9 +12,7 @@ use super::offsets::PendingOffsets;
 use super::shard::Shard;
 use crate::engine::{ConnectionId, Io};
 use crate::protocol::partition::{Fetch, Fetcher};
-use crate::types::{
-    Acks, BrokerStamps, ErrorCode, MonotonicTime, Offset, TopicId, TopicPartition,
-};
+use crate::types::{Acks, BrokerStamps, ErrorCode, MonotonicTime, Offset, TopicId, TopicPartition};
 use crate::wire::{
     self, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, FetchTopicResponse,
     HighWatermarkTrace, Listener, ProducePartitionResponse, ProduceRequest, ProduceResponse,
@@ -149,7 +147,9 @@ impl Shard {
     /// Requests that need neither a partition nor the controller.
     fn answer_from_metadata(&mut self, head: &RequestHead, request: Request) -> Response {
         match request {
-            Request::Metadata(request) => Response::Metadata(self.describe_metadata(head, &request)),
+            Request::Metadata(request) => {
+                Response::Metadata(self.describe_metadata(head, &request))
+            }
             Request::DescribeCluster(_) => Response::DescribeCluster(self.describe_cluster()),
             Request::DescribeConfigs(request) => {
                 Response::DescribeConfigs(self.describe_configs(&request))
@@ -158,7 +158,9 @@ impl Shard {
                 Response::DescribeTopicPartitions(self.describe_topic_partitions(&request))
             }
             Request::InitProducerId(_) => Response::InitProducerId(self.init_producer_id()),
-            other => Response::ApiVersions(wire::api_versions_response(Listener::Broker, head, &other)),
+            other => {
+                Response::ApiVersions(wire::api_versions_response(Listener::Broker, head, &other))
+            }
         }
     }
 
@@ -180,7 +182,8 @@ impl Shard {
         received: MonotonicTime,
     ) {
         let acks = Acks::from_wire(request.acks);
-        let deadline = received.plus(Duration::from_millis(request.timeout_ms.unsigned_abs().into()));
+        let deadline =
+            received.plus(Duration::from_millis(request.timeout_ms.unsigned_abs().into()));
         let zstd_allowed = from.head.version >= 7;
         let (mut places, mut parts) = (Vec::new(), Vec::new());
         let mut topics = Vec::with_capacity(request.topics.len());
@@ -376,7 +379,8 @@ impl Shard {
         }
         if has_news && !fetch.is_finishing {
             fetch.is_finishing = true;
-            let open: Vec<(Part, ShardId)> = (0..).zip(&fetch.parts)
+            let open: Vec<(Part, ShardId)> = (0..)
+                .zip(&fetch.parts)
                 .filter(|(_, other)| !other.is_answered)
                 .map(|(index, other)| (Part { index, ..part }, other.owner))
                 .collect();
@@ -401,7 +405,8 @@ impl Shard {
 
     /// The controller's response to a forwarded request; without one the client has to ask again.
     pub(super) fn forwarded(&mut self, io: &mut dyn Io, part: Part, response: Option<Response>) {
-        let Some(Pending { connection, turn, head, .. }) = self.requests.pending.remove(&part.ticket)
+        let Some(Pending { connection, turn, head, .. }) =
+            self.requests.pending.remove(&part.ticket)
         else {
             return;
         };
@@ -439,7 +444,9 @@ impl Shard {
                 }
                 Answer::Frame(vec![wire::encode_produce_response(&head, &response)])
             }
-            Work::Fetch(fetch) => Answer::Frame(wire::encode_fetch_response(&head, &fetch.response)),
+            Work::Fetch(fetch) => {
+                Answer::Frame(wire::encode_fetch_response(&head, &fetch.response))
+            }
             Work::Offsets(offsets) => {
                 return self.answer(io, From { connection, turn, head }, &offsets.into_response());
             }

@@ -53,7 +53,9 @@ enum State {
     /// Asked to close; the disk still owes something.
     Draining,
     /// Shard 0 waits for this many other shards to close their logs.
-    Closing { shards_left: usize },
+    Closing {
+        shards_left: usize,
+    },
     Finished,
 }
 
