@@ -13,6 +13,7 @@ mod aligned;
 mod checkpoint;
 mod commit;
 mod cut;
+mod delete;
 mod device;
 mod error;
 mod index;

@@ -418,14 +418,13 @@ impl Shard {
     }
 
     /// Passes a client's request on as it came.
-    pub(super) fn forward(&mut self, io: &mut dyn Io, part: Part, request: Request) {
+    pub(super) fn forward(&mut self, io: &mut dyn Io, part: Part, version: i16, request: &Request) {
         let is_up = self.controller.as_ref().is_some_and(|link| link.requests.up().is_some());
         if !is_up {
             return self.deliver(io, part.origin, Message::Forwarded(part, None));
         }
-        let api = request.api();
-        let version = api.codec_range().max;
-        self.ask_controller(io, Asked::Forward(part, api, version), version, &request);
+        let asked = Asked::Forward(part, request.api(), version);
+        self.ask_controller(io, asked, version, request);
     }
 
     // --- the metadata log ------------------------------------------------------------------------

@@ -129,8 +129,8 @@ pub(super) enum Message {
     Propose(TopicPartition, IsrProposal),
     /// From shard 0: the controller's word on it.
     Decided(TopicPartition, IsrProposal, Result<IsrCommitted, ErrorCode>),
-    /// To shard 0: pass this request to the controller.
-    Forward(Part, Request),
+    /// To shard 0: pass this request to the controller, in the version it came in.
+    Forward(Part, i16, Request),
     /// From shard 0: the controller's response, or none if it could not be reached.
     Forwarded(Part, Option<Response>),
     /// Stop cleanly: to shard 0 from the signal watcher, to the others from shard 0.

@@ -132,9 +132,11 @@ impl Shard {
             Request::ListOffsets(list) => self.list_offsets(io, from, &list),
             Request::OffsetForLeaderEpoch(ask) => self.offset_for_leader_epoch(io, from, &ask),
             Request::CreateTopics(_) | Request::DeleteTopics(_) => {
+                let version = from.head.version;
                 let ticket = self.wait_for(from, Work::Forwarded);
                 let part = Part { origin: self.id, index: 0, ticket };
-                self.deliver(io, Self::CONTROLLER_SHARD, Message::Forward(part, request));
+                let message = Message::Forward(part, version, request);
+                self.deliver(io, Self::CONTROLLER_SHARD, message);
             }
             other => {
                 let response = self.answer_from_metadata(&from.head, other);

@@ -147,7 +147,7 @@ impl Shard {
                     self.step(io, slot, input);
                 }
             }
-            Message::Forward(part, request) => self.forward(io, part, request),
+            Message::Forward(part, version, request) => self.forward(io, part, version, &request),
             Message::Forwarded(part, response) => self.forwarded(io, part, response),
             Message::Stop => self.stop(io),
             Message::Stopped => {
