@@ -41,3 +41,6 @@ pub use produce::{
 pub use request::{Request, encode_request, parse_request};
 pub use response::{Response, encode_response, parse_response};
 pub use stamps::HighWatermarkTrace;
+
+#[cfg(test)]
+mod tests;

@@ -316,3 +316,6 @@ fn write_directories(writer: &mut Writer, directories: &[DirectoryId]) {
 fn array_bytes(count: usize, element_bytes: usize) -> usize {
     crate::record::varint::size_of_u64(count as u64 + 1) + count * element_bytes
 }
+
+#[cfg(test)]
+mod tests;
