@@ -4,12 +4,18 @@
 //! Kafka message beyond the four-byte length in front of a frame; an [`App`] knows no engine. The
 //! same broker, driver and log writer therefore run under every engine in this room.
 
+mod affinity;
 mod error;
 pub mod framing;
+pub mod glommio;
 pub mod helper;
 mod socket;
 pub mod uring;
 mod waker;
+pub mod watchdog;
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,6 +23,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::{Bytes, BytesMut};
 
+pub use self::affinity::allowed_cpus;
 pub use self::error::EngineError;
 pub use self::waker::Waker;
 use crate::types::{MonotonicTime, Sync};
