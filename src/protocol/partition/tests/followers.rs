@@ -115,11 +115,11 @@ fn only_the_leading_batches_that_may_be_are_appended() {
 #[test]
 fn a_response_for_another_position_or_epoch_changes_nothing() {
     let (mut machine, _) = follower(log(&[(4, 0)], 0, 10, 8));
-    let ignored = Output::Ignored("fetch response for another position or leader epoch");
-    assert_eq!(machine.step(response(9, &[batch(10, 12, 5)], 10)), [ignored.clone()]);
+    let ignored = [Output::Ignored("fetch response for another position or leader epoch")];
+    assert_eq!(machine.step(response(9, &[batch(10, 12, 5)], 10)), ignored);
     machine.step(new_epoch(3, 6));
-    assert_eq!(machine.step(response(10, &[batch(10, 12, 5)], 10)), [ignored.clone()]);
-    assert_eq!(machine.step(diverging(10, 1, 0)), [ignored]);
+    assert_eq!(machine.step(response(10, &[batch(10, 12, 5)], 10)), ignored);
+    assert_eq!(machine.step(diverging(10, 1, 0)), ignored);
     assert_eq!(machine.partition.log_end_offset(), Offset(10));
     assert_eq!(machine.high_watermark(), 8);
 }

@@ -133,8 +133,11 @@ fn what_the_leader_makes_of_each_error() {
         assert_eq!(machine.partition.isr_counters().failed_updates, 1, "{error}");
         let waited_for = if expected == Reverts { ids(&[1]) } else { ids(&[1, 2]) };
         assert_eq!(machine.partition.maximal_isr(), waited_for, "{error}");
-        // Metadata always ends a pending change.
-        machine.step(Input::Metadata(metadata(1, &[1, 2], &[1])));
+        // News of the partition always ends a pending change.
+        machine.step(Input::Metadata(PartitionMetadata {
+            partition_epoch: PartitionEpoch(2),
+            ..metadata(1, &[1, 2], &[1])
+        }));
         assert!(!machine.partition.is_isr_pending(), "{error}");
     }
 }
@@ -201,4 +204,30 @@ fn a_new_epoch_of_the_same_leader_restarts_the_lag_clocks_of_the_isr_only() {
     machine.fetch(2, 11);
     // 3 was caught up a moment ago, but the new epoch forgot that.
     assert_eq!(machine.high_watermark(), 11);
+}
+
+/// Found by the simulation (seed 152 at the time). A reply commits partition epoch 2, a follower far
+/// behind is proposed on top of it, and only then the metadata record of epoch 2 is read. The
+/// controller may commit the proposal, so the high watermark must go on waiting for that follower.
+#[test]
+fn late_metadata_of_the_same_partition_epoch_keeps_the_proposal_pending() {
+    let mut machine = Machine::leader(settings(2), &[1, 2, 3], &[1]);
+    machine.produce(Acks::Leader, 5);
+    machine.durable(15);
+    machine.fetch(2, 15);
+    machine.commit_proposal(2);
+    assert_eq!(machine.high_watermark(), 15);
+    machine.produce(Acks::Leader, 5);
+    machine.durable(20);
+    machine.fetch(3, 15);
+    assert_eq!(machine.partition.maximal_isr(), ids(&[1, 2, 3]));
+    machine.step(Input::Metadata(PartitionMetadata {
+        partition_epoch: PartitionEpoch(2),
+        ..metadata(1, &[1, 2, 3], &[1, 2])
+    }));
+    assert_eq!(machine.partition.maximal_isr(), ids(&[1, 2, 3]));
+    machine.fetch(2, 20);
+    assert_eq!(machine.high_watermark(), 15);
+    machine.commit_proposal(3);
+    assert_eq!(machine.partition.committed_isr(), ids(&[1, 2, 3]));
 }

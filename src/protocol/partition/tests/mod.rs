@@ -6,6 +6,7 @@ mod followers;
 mod high_watermark_model;
 mod isr_changes;
 mod produces;
+mod simulation;
 mod vectors;
 
 use std::time::Duration;
