@@ -231,3 +231,20 @@ fn late_metadata_of_the_same_partition_epoch_keeps_the_proposal_pending() {
     machine.commit_proposal(3);
     assert_eq!(machine.partition.committed_isr(), ids(&[1, 2, 3]));
 }
+
+/// What a replica outside the ISR fetched in the last epoch does not make it caught up in this one.
+#[test]
+fn a_new_epoch_of_the_same_leader_restarts_the_previous_fetch_rule() {
+    let mut machine = Machine::leader_in_sync(settings(1), &[1, 2, 3], &[1, 2]);
+    machine.fetch(3, 5);
+    machine.produce(Acks::Leader, 10);
+    machine.durable(20);
+    machine.step(Input::Metadata(PartitionMetadata {
+        leader_epoch: LeaderEpoch(6),
+        partition_epoch: PartitionEpoch(2),
+        ..metadata(1, &[1, 2, 3], &[1, 2])
+    }));
+    machine.fetch(3, 10);
+    machine.fetch(2, 20);
+    assert_eq!(machine.high_watermark(), 20);
+}
