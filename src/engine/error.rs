@@ -1,5 +1,6 @@
 //! Why an engine could not start or go on.
 
+use std::any::Any;
 use std::io;
 
 /// Ends a shard; the process says it once and exits.
@@ -42,4 +43,13 @@ pub enum EngineError {
         /// The panic's message.
         message: String,
     },
+}
+
+impl EngineError {
+    /// From what a caught panic carried.
+    pub(super) fn panicked(engine: &'static str, panic: &(dyn Any + Send)) -> EngineError {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        EngineError::Panicked { engine, message: text.unwrap_or("no message").to_owned() }
+    }
 }

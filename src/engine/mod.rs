@@ -4,6 +4,7 @@
 //! Kafka message beyond the four-byte length in front of a frame; an [`App`] knows no engine. The
 //! same broker, driver and log writer therefore run under every engine in this room.
 
+mod affinity;
 mod error;
 pub mod framing;
 pub mod glommio;
@@ -22,6 +23,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::{Bytes, BytesMut};
 
+pub use self::affinity::allowed_cpus;
 pub use self::error::EngineError;
 pub use self::waker::Waker;
 use crate::types::{MonotonicTime, Sync};

@@ -143,17 +143,3 @@ pub(super) fn send_now(socket: &OwnedFd, pieces: &[io::IoSlice<'_>]) -> io::Resu
         }
     }
 }
-
-/// Pins the calling thread to one CPU.
-pub(super) fn pin_to(cpu: usize) -> io::Result<()> {
-    // SAFETY: cpu_set_t is plain data for which all zeros is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    // SAFETY: `cpu` is inside the set's size.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: the set outlives the call; 0 is the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
-        .map(drop)
-}

@@ -4,17 +4,20 @@
 //! In reading order: [`Environment`] (facts, and what they mean for the figures), [`direct_io`] and
 //! [`uring_available`] (capabilities, checked and not hoped for), [`HostSample`] and
 //! [`DeviceCounters`] (read before and after a run), [`Floors`] (the bound a report sets its
-//! latencies against).
+//! latencies against), [`probe`](mod@probe) and [`fio`] (the directory's own speed).
 
 pub mod contamination;
 pub mod cpu;
 pub mod device;
 pub mod direct_io;
 pub mod filesystem;
+pub mod fio;
 pub mod floor;
 pub mod kernel;
 pub mod limits;
+mod pace;
 mod pattern;
+pub mod probe;
 pub mod process;
 pub mod samples;
 pub mod scratch;
@@ -37,6 +40,7 @@ pub use filesystem::{FilesystemFacts, NotEnoughSpace, StorageClass, require_free
 pub use floor::{FloorError, FloorSettings, Floors};
 pub use kernel::KernelFacts;
 pub use limits::LimitFacts;
+pub use probe::{Probe, ProbeError, probe};
 pub use process::ProcessUse;
 pub use samples::Samples;
 pub use uring::{UringFacts, UringUnavailable, uring_available};

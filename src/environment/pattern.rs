@@ -7,8 +7,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::measure::clock;
 use crate::types::{DurabilityMode, FilePreparation};
 
 use super::system_calls;
@@ -110,6 +111,11 @@ impl PatternFile {
         let flags = if pattern.mode.is_direct() { libc::O_DIRECT } else { 0 };
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(flags).open(&pattern.path)?;
+        if pattern.mode.is_direct() {
+            // Every direct write over a cached page would first have to throw that page out.
+            file.sync_all()?;
+            system_calls::drop_page_cache(&file)?;
+        }
         let data = AlignedBytes::random(pattern.write_bytes, 0x9e37_79b9_7f4a_7c15);
         Ok(PatternFile { file, pattern, data, position: 0 })
     }
@@ -119,18 +125,23 @@ impl PatternFile {
         let position = self.position;
         self.position = (position + self.pattern.write_bytes as u64) % self.pattern.file_bytes;
         let data = self.data.as_slice();
-        let started = Instant::now();
+        let started = clock::now();
         match self.pattern.mode {
             DurabilityMode::DirectDsync => system_calls::write_dsync(&self.file, data, position)?,
             _ => self.file.write_all_at(data, position)?,
         }
-        let written = Instant::now();
-        let write = written - started;
+        let written = clock::now();
+        let write = written.since(started);
         if !syncs_apart(self.pattern.mode) {
             return Ok(WriteTime { write, sync: Duration::ZERO });
         }
         self.file.sync_data()?;
-        Ok(WriteTime { write, sync: written.elapsed() })
+        Ok(WriteTime { write, sync: clock::now().since(written) })
+    }
+
+    /// Length of one write.
+    pub(super) fn write_bytes(&self) -> usize {
+        self.pattern.write_bytes
     }
 
     /// Waits until all that was written is on the device.
@@ -144,17 +155,33 @@ pub(super) fn syncs_apart(mode: DurabilityMode) -> bool {
     matches!(mode, DurabilityMode::Fsync | DurabilityMode::DirectFsync)
 }
 
+/// Makes a file of `length` zeros and puts it, and its name, on the device.
+pub(super) fn zero_filled(path: &Path, length: u64) -> io::Result<()> {
+    let file = created(path)?;
+    fill_with_zeros(&file, length)?;
+    put_on_device(&file, path)
+}
+
 fn prepare(pattern: &Pattern) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(&pattern.path)?;
     match pattern.preparation {
+        FilePreparation::ZeroFilled => zero_filled(&pattern.path, pattern.file_bytes),
         FilePreparation::Reserved => {
+            let file = created(&pattern.path)?;
             // Reserving saves time later and nothing else, so a file system without it will do.
             let _ = system_calls::reserve(&file, pattern.file_bytes);
+            put_on_device(&file, &pattern.path)
         }
-        FilePreparation::ZeroFilled => fill_with_zeros(&file, pattern.file_bytes)?,
     }
+}
+
+fn created(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).open(path)
+}
+
+/// A new file is found again after power loss only once its directory is synced too.
+fn put_on_device(file: &File, path: &Path) -> io::Result<()> {
     file.sync_all()?;
-    pattern.path.parent().map_or(Ok(()), sync_directory)
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 fn fill_with_zeros(file: &File, length: u64) -> io::Result<()> {
@@ -166,9 +193,4 @@ fn fill_with_zeros(file: &File, length: u64) -> io::Result<()> {
         position += count as u64;
     }
     Ok(())
-}
-
-/// A new file is found again after power loss only once its directory is synced.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }

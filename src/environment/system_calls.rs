@@ -27,9 +27,7 @@ pub(super) fn file_system_status(path: &Path) -> io::Result<FileSystemStatus> {
         return Err(io::Error::last_os_error());
     }
     // The widths of these fields differ by architecture; magic numbers are 32 bits everywhere.
-    #[expect(clippy::unnecessary_cast, reason = "the width differs by architecture")]
     let block_bytes = status.f_bsize as u64;
-    #[expect(clippy::unnecessary_cast, reason = "the width differs by architecture")]
     Ok(FileSystemStatus {
         magic: (status.f_type as u64) & 0xffff_ffff,
         total_bytes: status.f_blocks as u64 * block_bytes,
@@ -86,6 +84,13 @@ pub(super) fn reserve(file: &File, length_bytes: u64) -> io::Result<()> {
     // SAFETY: takes plain integers; the descriptor is open.
     let result = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Drops the file's clean pages from the page cache.
+pub(super) fn drop_page_cache(file: &File) -> io::Result<()> {
+    // SAFETY: takes plain integers; the descriptor is open.
+    let errno = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
 
 /// One pwritev2(2) with RWF_DSYNC; a short write is an error.

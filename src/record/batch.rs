@@ -26,6 +26,9 @@ pub(super) const RECORD_COUNT_AT: usize = 57;
 /// The one message format this product reads and writes.
 pub(super) const MAGIC: i8 = 2;
 
+/// An uncompressed record without key, value and headers: seven fields of a byte each.
+const RECORD_BYTES_MIN: usize = 7;
+
 const COMPRESSION_BITS: i16 = 0b111;
 const TRANSACTIONAL_BIT: i16 = 1 << 4;
 const CONTROL_BIT: i16 = 1 << 5;
@@ -224,11 +227,16 @@ fn check_client_batch(header: &BatchHeader) -> Result<(), BatchError> {
     if record_count <= 0 || last_offset_delta != record_count - 1 {
         return Err(BatchError::RecordCount { record_count, last_offset_delta });
     }
+    let records_bytes = header.size_bytes - HEADER_BYTES;
+    let fits = record_count as usize <= records_bytes / RECORD_BYTES_MIN;
+    if header.compression()? == Compression::None && !fits {
+        return Err(BatchError::RecordCount { record_count, last_offset_delta });
+    }
     if header.is_control() {
         return Err(BatchError::Control);
     }
     if producer_id >= 0 && base_sequence < 0 {
         return Err(BatchError::Sequence { producer_id, base_sequence });
     }
-    header.compression().map(|_| ())
+    Ok(())
 }

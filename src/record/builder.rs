@@ -48,7 +48,7 @@ impl BatchBuilder {
     pub fn push(&mut self, timestamp_delta_ms: i64, key: Option<&[u8]>, value: &[u8]) {
         assert!(self.buffer.len() >= HEADER_BYTES, "push before start");
         let offset_delta = i64::from(self.record_count);
-        let key_length = key.map_or(-1, |key| length_of(key));
+        let key_length = key.map_or(-1, length_of);
         let value_length = length_of(value);
         let body_bytes = 1
             + varint::size_of_i64(timestamp_delta_ms)

@@ -104,12 +104,22 @@ fn produce_checks_answer_kafkas_codes() {
     }
 }
 
+/// Report 1: nobody may believe such a count, even where delta and CRC agree with it.
 #[test]
-fn a_count_of_two_billion_agreeing_with_its_delta_is_refused_by_its_records() {
-    let batch = batch_around(i32::MAX, i32::MAX - 1, b"");
-    let header = validate_produced(&batch, NO_LIMIT).unwrap();
-    let error = validate_records(&batch, &header).unwrap_err();
-    assert_eq!(error.error_code(), ErrorCode::InvalidRecord);
+fn a_count_that_its_bytes_cannot_hold_is_refused() {
+    assert_eq!(code(&batch_around(i32::MAX, i32::MAX - 1, &[0; 700])), 87);
+    assert_eq!(code(&batch_around(101, 100, &[0; 700])), 87);
+    assert_eq!(code(&batch_around(100, 99, &[0; 700])), 0);
+}
+
+#[test]
+fn the_compression_bits_name_kafkas_codecs() {
+    use Compression::{Gzip, Lz4, None, Snappy, Zstd};
+    for (bits, expected) in [None, Gzip, Snappy, Lz4, Zstd].into_iter().enumerate() {
+        let batch = forged(ATTRIBUTES_AT, &(bits as i16).to_be_bytes());
+        let header = validate_produced(&batch, NO_LIMIT).unwrap();
+        assert_eq!(header.compression(), Ok(expected));
+    }
 }
 
 #[test]
@@ -263,7 +273,7 @@ fn records_that_break_the_format_are_refused_in_words() {
     ];
     for (name, count, bytes, problem) in cases {
         let batch = batch_around(*count, count - 1, bytes);
-        let header = validate_produced(&batch, NO_LIMIT).unwrap();
+        let header = parse_batch(&batch).unwrap();
         let error = validate_records(&batch, &header).unwrap_err();
         assert_eq!(error.error_code(), ErrorCode::InvalidRecord, "{name}");
         assert!(error.to_string().ends_with(problem), "{name}: {error}");

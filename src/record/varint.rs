@@ -1,5 +1,5 @@
-//! Variable-length integers: seven bits a byte, least significant first, at most 5 bytes for 32 bits
-//! and 10 for 64. Longer ones are errors, never values.
+//! Variable-length integers: seven bits a byte, least significant first, at most 5 bytes for 32
+//! bits and 10 for 64. Longer ones are errors, never values.
 
 use bytes::BufMut;
 

@@ -1,1 +1,3 @@
 //! One experiment from start to result.
+
+pub mod bench_floor;

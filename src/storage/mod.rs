@@ -1,1 +1,41 @@
 //! Bytes on disk: the partition log.
+//!
+//! A [`PartitionLog`] plans and issues writes through [`crate::engine::Io`], holds the recent end of
+//! the log in memory, and recovers what a disk holds. It knows the log format and the durability
+//! modes; it knows no engine, no replication rule and no Kafka request.
+//!
+//! In reading order: `log` (the state and the append), `write` (commit groups out, completions in),
+//! `read`, `roll` (segments and checkpoints), `cut` (truncate, restart), `open` and `recovery`.
+//! Below them: `tail` (memory), `commit` (the durable prefix), `segment`, `index`, `checkpoint`,
+//! `scan`, `rest`, `preparer` (the background thread), `device` (O_DIRECT), `mode`, `aligned` (the unsafe).
+
+mod aligned;
+mod checkpoint;
+mod commit;
+mod cut;
+mod delete;
+mod device;
+mod error;
+mod index;
+mod log;
+mod mode;
+mod open;
+mod preparer;
+mod read;
+mod recovery;
+mod rest;
+mod roll;
+mod scan;
+mod segment;
+mod tail;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::StorageError;
+pub use log::{LogStats, PartitionLog};
+pub use mode::{default_route, validate};
+pub use preparer::Preparer;
+pub use read::{DiskRead, Read};
+pub use recovery::Recovery;

@@ -61,6 +61,8 @@ pub enum Sync {
 /// How a commit group reaches the disk from the shard (`commit.route`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommitRoute {
+    /// `async`: one asynchronous write without a sync; the `direct` mode only.
+    Async,
     /// `async-dsync`: one asynchronous write that carries RWF_DSYNC.
     AsyncDsync,
     /// `linked-fsync`: an asynchronous write linked to an asynchronous fdatasync.
@@ -138,6 +140,7 @@ impl CommitRoute {
     /// The route's name in configuration and reports.
     pub fn name(self) -> &'static str {
         match self {
+            CommitRoute::Async => "async",
             CommitRoute::AsyncDsync => "async-dsync",
             CommitRoute::LinkedFsync => "linked-fsync",
             CommitRoute::BlockingHelper => "blocking-helper",

@@ -270,7 +270,7 @@ fn read_partition(reader: &mut Reader<'_>, version: i16) -> Result<FetchPartitio
 }
 
 fn skip_forgotten_topics(reader: &mut Reader<'_>, version: i16) -> Result<(), Problem> {
-    for _ in 0..reader.count(5)? {
+    for _ in 0..reader.nullable_count(5)?.unwrap_or(0) {
         read_topic_ref(reader, version)?;
         let partition_count = reader.nullable_count(4)?.unwrap_or(0);
         reader.skip(4 * partition_count)?;

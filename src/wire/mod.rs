@@ -15,6 +15,7 @@ mod error;
 mod fetch;
 mod fetch_response;
 mod head;
+mod metadata_record;
 mod produce;
 mod reader;
 mod request;
@@ -32,6 +33,7 @@ pub use fetch_response::{
     FetchPartitionResponse, FetchResponse, FetchTopicResponse, encode_fetch_response,
 };
 pub use head::{RequestHead, correlation_id};
+pub use metadata_record::{MetadataRecordError, decode_metadata_record, encode_metadata_record};
 pub use produce::{
     CurrentLeader, ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse,
     ProduceTopic, ProduceTopicResponse, encode_produce_request, encode_produce_response,
@@ -39,3 +41,6 @@ pub use produce::{
 pub use request::{Request, encode_request, parse_request};
 pub use response::{Response, encode_response, parse_response};
 pub use stamps::HighWatermarkTrace;
+
+#[cfg(test)]
+mod tests;

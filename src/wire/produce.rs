@@ -271,7 +271,7 @@ fn read_response_partition(
 }
 
 fn skip_record_errors(reader: &mut Reader<'_>) -> Result<(), Problem> {
-    for _ in 0..reader.count(5)? {
+    for _ in 0..reader.nullable_count(5)?.unwrap_or(0) {
         reader.i32()?; // index of the batch
         reader.skip_string()?;
         reader.skip_tags()?;

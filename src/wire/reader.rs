@@ -110,14 +110,6 @@ impl<'a> Reader<'a> {
         Ok(Some(count))
     }
 
-    /// As [`Reader::nullable_count`] of an array that cannot be null and whose elements count
-    /// towards [`ELEMENTS_MAX`].
-    pub(super) fn count(&mut self, element_bytes_min: usize) -> Read<usize> {
-        let count = self.nullable_count(element_bytes_min)?.ok_or(Problem::Null)?;
-        self.spend(count)?;
-        Ok(count)
-    }
-
     /// Counts `elements` towards [`ELEMENTS_MAX`].
     pub(super) fn spend(&mut self, elements: usize) -> Read<()> {
         let left = self.elements_left.checked_sub(elements);
@@ -129,14 +121,26 @@ impl<'a> Reader<'a> {
     pub(super) fn array_of<T>(
         &mut self,
         element_bytes_min: usize,
-        mut element: impl FnMut(&mut Reader<'a>) -> Read<T>,
+        element: impl FnMut(&mut Reader<'a>) -> Read<T>,
     ) -> Read<Vec<T>> {
-        let count = self.count(element_bytes_min)?;
+        self.nullable_array_of(element_bytes_min, element)?.ok_or(Problem::Null)
+    }
+
+    /// As [`Reader::array_of`] of an array that may be null.
+    pub(super) fn nullable_array_of<T>(
+        &mut self,
+        element_bytes_min: usize,
+        mut element: impl FnMut(&mut Reader<'a>) -> Read<T>,
+    ) -> Read<Option<Vec<T>>> {
+        let Some(count) = self.nullable_count(element_bytes_min)? else {
+            return Ok(None);
+        };
+        self.spend(count)?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(element(self)?);
         }
-        Ok(elements)
+        Ok(Some(elements))
     }
 
     pub(super) fn nullable_string(&mut self) -> Read<Option<StrBytes>> {

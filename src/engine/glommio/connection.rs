@@ -24,8 +24,9 @@ use super::file::io_error;
 use super::shard::Shard;
 use crate::measure::clock;
 
-/// What one read takes off a socket at most.
-const READ_BYTES_MAX: usize = 64 * 1024;
+/// What one read takes off a socket at most. Above a segment of 64 KiB and a frame around it: a read
+/// that fills its buffer costs a pass over the rings.
+const READ_BYTES_MAX: usize = 256 * 1024;
 /// Pieces handed to one `sendmsg`; more simply take another call.
 const SEND_PIECES_MAX: usize = 64;
 /// A timer so short that it has expired when glommio looks, which it does only after a pass over its

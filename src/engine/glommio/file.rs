@@ -4,9 +4,13 @@
 //! /proc/self/fd: once for writes without RWF_DSYNC and for reads, once with O_DSYNC, each when
 //! first needed. Buffered files are only read here; the shard writes them.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::rc::Rc;
 
 use ::glommio::GlommioError;
@@ -20,6 +24,11 @@ use crate::types::Sync;
 /// Larger reads are made in pieces: one read of several MiB has put processes of glommio's users
 /// into uninterruptible sleep.
 const READ_BYTES_MAX: usize = 1 << 20;
+/// At least one block of any device.
+const SCRATCH_BYTES: usize = 4096;
+
+/// The devices (st_dev) glommio has probed for polled I/O in this shard, see [`File::probe_device`].
+pub(super) type ProbedDevices = Rc<RefCell<BTreeSet<u64>>>;
 
 pub(super) struct File {
     pub(super) fd: OwnedFd,
@@ -29,10 +38,11 @@ pub(super) struct File {
     buffered: OnceCell<BufferedFile>,
     /// One permit: held while glommio opens the file again.
     opening: Semaphore,
+    probed: ProbedDevices,
 }
 
 impl File {
-    pub(super) fn new(fd: OwnedFd, is_direct: bool) -> File {
+    pub(super) fn new(fd: OwnedFd, is_direct: bool, probed: ProbedDevices) -> File {
         File {
             fd,
             is_direct,
@@ -40,6 +50,7 @@ impl File {
             dsync: OnceCell::new(),
             buffered: OnceCell::new(),
             opening: Semaphore::new(1),
+            probed,
         }
     }
 
@@ -115,24 +126,35 @@ impl File {
     }
 
     async fn open(&self, flags: i32) -> io::Result<DmaFile> {
-        let path = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(flags)
-            .dma_open(path)
-            .await
-            .map_err(io_error)?;
+        self.probe_device().await?;
+        let opened = reopen(self.fd.as_raw_fd(), flags).await?;
         // SAFETY: F_GETFL takes no pointers, and `opened` keeps the descriptor open.
         let obtained = unsafe { libc::fcntl(opened.as_raw_fd(), libc::F_GETFL) };
-        if obtained & libc::O_DIRECT == 0 {
+        let wanted = libc::O_DIRECT | flags;
+        if obtained & wanted != wanted {
             // glommio opens files on tmpfs without O_DIRECT and says nothing.
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
-                "glommio opened the file without O_DIRECT: no block device behind it",
+                "glommio opened the file without O_DIRECT or O_DSYNC: no block device behind it",
             ));
         }
         Ok(opened)
+    }
+
+    /// Lets glommio find out with a scratch file whether the device can do polled I/O.
+    ///
+    /// It finds out by reading the first block of the first file it opens on a device, and believes
+    /// in polled I/O unless the device refuses. An empty file or a hole never asks the device, and
+    /// from then on every read and write fails with EOPNOTSUPP. The scratch file has a written
+    /// block. Costs one sync, once per device and shard.
+    async fn probe_device(&self) -> io::Result<()> {
+        let device = fs::File::from(self.fd.try_clone()?).metadata()?.dev();
+        if !self.probed.borrow().contains(&device) {
+            let scratch = scratch_file(self.fd.as_raw_fd())?;
+            reopen(scratch.as_raw_fd(), 0).await?.close().await.map_err(io_error)?;
+            self.probed.borrow_mut().insert(device);
+        }
+        Ok(())
     }
 
     fn buffered(&self) -> io::Result<&BufferedFile> {
@@ -146,6 +168,33 @@ impl File {
             }
         }
     }
+}
+
+async fn reopen(fd: RawFd, flags: i32) -> io::Result<DmaFile> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(flags)
+        .dma_open(descriptor_path(fd))
+        .await
+        .map_err(io_error)
+}
+
+fn descriptor_path(fd: RawFd) -> String {
+    format!("/proc/self/fd/{fd}")
+}
+
+/// A nameless file with one written block, in the same directory as `fd`.
+fn scratch_file(fd: RawFd) -> io::Result<fs::File> {
+    let path = fs::read_link(descriptor_path(fd))?;
+    let scratch = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(path.parent().unwrap_or(Path::new("/")))?;
+    scratch.write_all_at(&[1; SCRATCH_BYTES], 0)?;
+    scratch.sync_data()?;
+    Ok(scratch)
 }
 
 /// The cause with its errno; glommio's own conversion would keep only its text.

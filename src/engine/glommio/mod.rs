@@ -9,17 +9,17 @@
 //!   at its default, no task queue asks for a latency, and the watchdog watches each shard.
 //! - It panics in the executor's thread where io_uring is forbidden: io_uring is probed first.
 //! - It never looks at its rings while tasks are runnable (up to the preempt timer, 100 ms): a
-//!   reader that could go on reading goes through the ring first, see [`connection`].
+//!   reader that could go on reading goes through the ring first (connection.rs).
 //! - It watches no foreign descriptor: a [`Waker`](super::Waker) is a socket pair here.
 //! - It has no RWF_DSYNC: a file written with [`Sync::Dsync`](crate::types::Sync::Dsync) is opened
-//!   a second time with O_DSYNC, see [`file`].
+//!   a second time with O_DSYNC (file.rs).
+//! - It takes a device for one with polled I/O after opening an empty file there (file.rs).
 //! - A task dropped by a panic may panic again: the app's panics are caught in the app's own task.
 
 mod connection;
 mod file;
 mod shard;
 
-use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,7 +47,7 @@ const IO_MEMORY_BYTES: usize = 1 << 20;
 pub fn run<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
     probe_io_uring()?;
     let outcome = catch_unwind(AssertUnwindSafe(|| host(app, limits, cpu)));
-    outcome.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    outcome.unwrap_or_else(|panic| Err(EngineError::panicked(ENGINE, &*panic)))
 }
 
 fn host<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
@@ -87,7 +87,7 @@ async fn catching<A>(program: impl Future<Output = A>) -> Result<A, EngineError>
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| program.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(app)) => Poll::Ready(Ok(app)),
-        Err(panic) => Poll::Ready(Err(panicked(&*panic))),
+        Err(panic) => Poll::Ready(Err(EngineError::panicked(ENGINE, &*panic))),
     })
     .await
 }
@@ -122,12 +122,6 @@ fn refused(error: GlommioError<()>) -> EngineError {
 
 fn failed(operation: &'static str, source: io::Error) -> EngineError {
     EngineError::Io { engine: ENGINE, operation, source }
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> EngineError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    EngineError::Panicked { engine: ENGINE, message: text.unwrap_or("no message").to_owned() }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::super::{
     CloseReason, ConnectionId, Event, FileId, Io, Limits, OperationId, Route, Waker, Write, socket,
 };
 use super::connection::{self, Connection};
-use super::file::File;
+use super::file::{File, ProbedDevices};
 use crate::measure::clock;
 use crate::types::{MonotonicTime, Sync};
 
@@ -38,6 +38,9 @@ pub(super) struct Shard {
     connections_opened: Cell<u64>,
     files: RefCell<BTreeMap<FileId, Rc<File>>>,
     files_opened: Cell<u64>,
+    probed_devices: ProbedDevices,
+    /// Second descriptors of the listening sockets.
+    listeners: RefCell<Vec<OwnedFd>>,
     /// Tasks that end by themselves once their connection or operation is done.
     tasks_running: Cell<usize>,
     /// Tasks that run until the shard ends: accepting, watching wake-ups.
@@ -60,6 +63,8 @@ impl Shard {
             connections_opened: Cell::new(0),
             files: RefCell::default(),
             files_opened: Cell::new(0),
+            probed_devices: ProbedDevices::default(),
+            listeners: RefCell::default(),
             tasks_running: Cell::new(0),
             services: RefCell::default(),
             waker,
@@ -215,6 +220,8 @@ impl Shard {
     pub(super) async fn shut_down(self: &Rc<Self>) {
         let connections = std::mem::take(&mut *self.connections.borrow_mut());
         connections.values().for_each(|connection| connection.retire());
+        // An accept in the ring would keep the port open after close(2).
+        self.listeners.borrow().iter().for_each(socket::shut_down);
         let services = std::mem::take(&mut *self.services.borrow_mut());
         for service in services {
             service.cancel().await;
@@ -273,6 +280,7 @@ impl Io for Rc<Shard> {
 
     fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
         let (listener, bound) = socket::listener(address)?;
+        self.listeners.borrow_mut().push(listener.try_clone()?);
         self.serve(connection::accept(Rc::clone(self), listener));
         Ok(bound)
     }
@@ -309,7 +317,8 @@ impl Io for Rc<Shard> {
     fn register_file(&mut self, file: OwnedFd, direct: bool) -> FileId {
         let id = FileId(self.files_opened.get());
         self.files_opened.set(id.0 + 1);
-        self.files.borrow_mut().insert(id, Rc::new(File::new(file, direct)));
+        let file = File::new(file, direct, Rc::clone(&self.probed_devices));
+        self.files.borrow_mut().insert(id, Rc::new(file));
         id
     }
 

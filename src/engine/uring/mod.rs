@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use bytes::Bytes;
 use io_uring::{opcode, types};
@@ -21,11 +23,13 @@ use super::framing::{FrameReader, SendQueue};
 use super::helper::{self, Helper};
 use super::{
     App, CloseReason, ConnectionId, EngineError, Event, FileId, Io, Limits, OperationId, Route,
-    Waker, Write, socket,
+    Waker, Write, affinity, socket,
 };
 use crate::measure::clock;
 use crate::types::{MonotonicTime, Sync};
 
+/// Wait after an accept that failed for want of resources.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Pieces handed to one `sendmsg`; more simply take another call.
 const SEND_PIECES_MAX: usize = 64;
 
@@ -36,25 +40,34 @@ pub use self::ring::SetupFlags;
 /// gives it back.
 pub fn run<A: App>(mut app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
     if let Some(cpu) = cpu {
-        socket::pin_to(cpu).map_err(|source| failed("sched_setaffinity", source))?;
+        affinity::pin_to(cpu).map_err(|source| failed("sched_setaffinity", source))?;
     }
     let mut uring = Uring::new(limits)?;
-    app.start(&mut uring);
+    match catch_unwind(AssertUnwindSafe(|| host(&mut app, &mut uring))) {
+        Ok(hosted) => hosted.and_then(|()| uring.shut_down()).map(|()| app),
+        Err(panic) => {
+            // The kernel may still write into the buffers of what is in flight.
+            std::mem::forget(uring);
+            Err(EngineError::panicked("uring", &*panic))
+        }
+    }
+}
+
+fn host<A: App>(app: &mut A, uring: &mut Uring) -> Result<(), EngineError> {
+    app.start(uring);
     loop {
         while let Some(event) = uring.events.pop_front() {
-            app.on_event(&mut uring, event);
+            app.on_event(uring, event);
         }
-        app.on_batch_end(&mut uring);
+        app.on_batch_end(uring);
         if !uring.events.is_empty() {
             continue;
         }
         if app.is_finished() {
-            break;
+            return Ok(());
         }
         uring.turn(app.deadline())?;
     }
-    uring.shut_down()?;
-    Ok(app)
 }
 
 /// What the kernel grants here, without starting anything.
@@ -103,7 +116,9 @@ struct Uring {
     waker: Waker,
     helper: Option<Helper>,
     completions: Vec<(u64, i32)>,
-    idle_check_at: Option<MonotonicTime>,
+    /// Listeners whose last accept failed for want of resources.
+    accepts_paused: Vec<RawFd>,
+    housekeeping_at: Option<MonotonicTime>,
 }
 
 /// The slot is in the low bits, the number of the opening above them: unique, yet found in one step.
@@ -130,7 +145,8 @@ impl Uring {
             waker,
             helper: None,
             completions: Vec::with_capacity(256),
-            idle_check_at: None,
+            accepts_paused: Vec::new(),
+            housekeeping_at: None,
         };
         uring.watch_waker();
         Ok(uring)
@@ -139,7 +155,7 @@ impl Uring {
     /// Submits what is queued, sleeps until something happens or `deadline`, and turns completions
     /// into events.
     fn turn(&mut self, deadline: Option<MonotonicTime>) -> Result<(), EngineError> {
-        let wake_at = match (deadline, self.idle_check_at) {
+        let wake_at = match (deadline, self.housekeeping_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -149,10 +165,18 @@ impl Uring {
         if deadline.is_some_and(|at| at <= now) {
             self.events.push_back(Event::Deadline);
         }
-        if self.idle_check_at.is_some_and(|at| at <= now) {
+        if self.housekeeping_at.is_some_and(|at| at <= now) {
+            self.housekeeping_at = None;
+            for listener in std::mem::take(&mut self.accepts_paused) {
+                self.accept_next(listener);
+            }
             self.close_idle(now);
         }
         Ok(())
+    }
+
+    fn wake_for_housekeeping(&mut self, at: MonotonicTime) {
+        self.housekeeping_at = Some(self.housekeeping_at.map_or(at, |known| known.min(at)));
     }
 
     fn reap(&mut self, now: MonotonicTime) {
@@ -245,8 +269,13 @@ impl Uring {
                 self.come_up(connection);
             }
         }
-        if -result != libc::ECANCELED {
-            self.accept_next(listener);
+        match -result {
+            // Out of descriptors or memory: at once it would only fail again.
+            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => {
+                self.accepts_paused.push(listener);
+                self.wake_for_housekeeping(now.plus(ACCEPT_PAUSE));
+            }
+            _ => self.accept_next(listener),
         }
     }
 
@@ -353,8 +382,8 @@ impl Uring {
                     self.events.push_back(Event::Frame { connection: id, frame, received: now });
                 }
                 Ok(None) => {
-                    if connection.reader.is_mid_frame() && self.idle_check_at.is_none() {
-                        self.idle_check_at = Some(now.plus(self.limits.half_frame_idle_max));
+                    if connection.reader.is_mid_frame() {
+                        self.wake_for_housekeeping(now.plus(self.limits.half_frame_idle_max));
                     }
                     return;
                 }
@@ -427,7 +456,6 @@ impl Uring {
 
     /// Ends connections stuck in the middle of a frame, or closing towards a peer that does not read.
     fn close_idle(&mut self, now: MonotonicTime) {
-        self.idle_check_at = None;
         for slot in 0..self.connections.len() {
             let Some(connection) = &self.connections[slot] else { continue };
             let is_stuck = connection.reader.is_mid_frame() || connection.closes_when_sent;
@@ -439,7 +467,7 @@ impl Uring {
             if due <= now {
                 self.finish_connection(id, CloseReason::Idle);
             } else {
-                self.idle_check_at = Some(self.idle_check_at.map_or(due, |at| at.min(due)));
+                self.wake_for_housekeeping(due);
             }
         }
     }
@@ -448,6 +476,9 @@ impl Uring {
 
     fn use_file(&mut self, file: FileId) -> Option<RawFd> {
         let entry = self.files.get_mut(file.0 as usize)?.as_mut()?;
+        if entry.closes_when_idle {
+            return None;
+        }
         entry.in_flight += 1;
         Some(entry.file.as_raw_fd())
     }
@@ -496,14 +527,23 @@ impl Uring {
                 self.finish_connection(id, CloseReason::Orderly);
             }
         }
+        // What was handed to the disk gets there; only waiting is cancelled.
+        while self.operations.uses_disk() {
+            self.discard_completions()?;
+        }
         self.ring.cancel_all(&mut self.operations);
         while !self.operations.is_idle() {
-            self.ring.submit_and_wait(None)?;
-            let mut completions = Vec::new();
-            self.ring.completions(&mut completions);
-            for (key, _) in completions {
-                self.operations.finish(key);
-            }
+            self.discard_completions()?;
+        }
+        Ok(())
+    }
+
+    fn discard_completions(&mut self) -> Result<(), EngineError> {
+        self.ring.submit_and_wait(None)?;
+        let mut completions = Vec::new();
+        self.ring.completions(&mut completions);
+        for (key, _) in completions {
+            self.operations.finish(key);
         }
         Ok(())
     }
@@ -584,8 +624,8 @@ impl Io for Uring {
         open.closes_when_sent = true;
         if open.queue.is_empty() {
             self.finish_connection(connection, CloseReason::Orderly);
-        } else if self.idle_check_at.is_none() {
-            self.idle_check_at = Some(clock::now().plus(idle_max));
+        } else {
+            self.wake_for_housekeeping(clock::now().plus(idle_max));
         }
     }
 

@@ -84,6 +84,20 @@ impl Operations {
         fd
     }
 
+    pub(super) fn uses_disk(&self) -> bool {
+        self.in_flight.iter().any(|(_, operation)| match operation {
+            Operation::Write { .. }
+            | Operation::LinkedWrite { .. }
+            | Operation::LinkedSync { .. }
+            | Operation::Read { .. } => true,
+            Operation::Accept { .. }
+            | Operation::Connect { .. }
+            | Operation::Receive { .. }
+            | Operation::Writable { .. }
+            | Operation::Woken => false,
+        })
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }

@@ -5,10 +5,12 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::measure::clock;
 use crate::types::{DurabilityMode, FilePreparation};
 
+use super::super::pace::Pace;
 use super::super::pattern::{Pattern, PatternFile};
 use super::super::samples::Samples;
 use super::super::{DirectIo, direct_io};
@@ -23,33 +25,8 @@ const WARM_UP_COUNT: u64 = 10;
 /// Block of writes in a mode that needs no alignment: the page, since that is what a sync writes.
 const PAGE_BYTES: usize = 4096;
 
-/// Wakes a thread at a steady rate. A tick missed while the thread was busy is dropped, not made up
-/// for: a burst would measure a rate nobody asked for.
-struct Pace {
-    next: Instant,
-    interval: Duration,
-}
-
-impl Pace {
-    fn new(rate_per_second: u32) -> Pace {
-        let interval = Duration::from_secs(1) / rate_per_second;
-        Pace { next: Instant::now() + interval, interval }
-    }
-
-    /// Sleeps until the next tick; returns how long after it the thread woke.
-    fn wait(&mut self) -> Duration {
-        let now = Instant::now();
-        self.next = self.next.max(now);
-        thread::sleep(self.next - now);
-        let overshoot = self.next.elapsed();
-        self.next += self.interval;
-        overshoot
-    }
-}
-
 fn act_count(settings: &FloorSettings) -> u64 {
-    let acts = f64::from(settings.rate_per_second) * settings.part_duration.as_secs_f64();
-    (acts.ceil() as u64).max(1)
+    Pace::new(settings.rate_per_second).ticks_in(settings.part_duration)
 }
 
 /// Runs `act` at the pace, first for warm-up, then for its times.
@@ -81,10 +58,10 @@ pub(super) fn round_trip(settings: &FloorSettings) -> io::Result<Samples> {
         let request = vec![0; record_bytes];
         let mut answer = [0; ANSWER_BYTES];
         let samples = paced(settings, || {
-            let sent = Instant::now();
+            let sent = clock::now();
             requester.write_all(&request)?;
             requester.read_exact(&mut answer)?;
-            Ok(sent.elapsed())
+            Ok(clock::now().since(sent))
         });
         // Closing the connection is what ends the other thread.
         drop(requester);
@@ -140,9 +117,8 @@ pub(super) fn durable(
             file_bytes: write_bytes as u64 * (act_count(settings) + WARM_UP_COUNT),
         })
     };
-    let files: Vec<PatternFile> =
+    let mut files: Vec<PatternFile> =
         (0..settings.broker_count.max(1)).map(create).collect::<io::Result<_>>()?;
-    let mut files = files;
     let alone = paced(settings, || Ok(files[0].write_next()?.total()))?;
     let together = write_together(settings, files)?;
     Ok(DurableFloor { mode, write_bytes, alone, together })

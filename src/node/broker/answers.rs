@@ -68,7 +68,8 @@ mod tests {
     #[test]
     fn answers_leave_in_the_order_of_their_requests() {
         let mut answers = Answers::default();
-        let (first, second, third) = (answers.take_turn(), answers.take_turn(), answers.take_turn());
+        let (first, second, third) =
+            (answers.take_turn(), answers.take_turn(), answers.take_turn());
         answers.ready(third, frame("third"));
         answers.ready(second, Answer::Silence);
         assert_eq!(answers.next(), None, "the first request is not answered yet");

@@ -1,0 +1,396 @@
+//! What the metadata log means for this broker: replicas to host, roles to take, questions about the
+//! cluster to answer.
+
+use std::collections::BTreeSet;
+
+use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
+use kafka_protocol::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult,
+};
+use kafka_protocol::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::{
+    BrokerId as WireBrokerId, DescribeClusterResponse, DescribeConfigsRequest,
+    DescribeConfigsResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    MetadataRequest, MetadataResponse, TopicName,
+};
+use uuid::Uuid;
+
+use super::BrokerError;
+use super::shard::Shard;
+use super::trace::Trace;
+use crate::engine::Io;
+use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
+use crate::protocol::partition::{
+    Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
+};
+use crate::storage::PartitionLog;
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, Offset, TopicId, TopicPartition};
+use crate::wire::RequestHead;
+
+/// DescribeConfigs' number of a topic resource.
+const TOPIC_RESOURCE: i8 = 2;
+/// "Not computed", in Kafka's authorized-operations fields.
+const OPERATIONS_UNKNOWN: i32 = i32::MIN;
+
+/// What a batch of records touches.
+#[derive(Default)]
+struct Touched {
+    partitions: BTreeSet<TopicPartition>,
+    removed: Vec<(TopicPartition, PartitionMetadata)>,
+    brokers: bool,
+    settings: bool,
+}
+
+impl Shard {
+    /// This broker's epoch, from registration on.
+    pub(super) fn registered(&mut self, epoch: BrokerEpoch) {
+        match self.epoch {
+            Some(from) if from != epoch => self.fail(BrokerError::EpochChanged { from, to: epoch }),
+            _ => self.epoch = Some(epoch),
+        }
+    }
+
+    /// Applies committed records: partitions first, then settings (spec/kip966.md 1.2 item 7).
+    pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
+        let mut touched = Touched::default();
+        for (offset, record) in records {
+            self.note(record, &mut touched);
+            if let Err(error) = self.metadata.apply(*offset, record) {
+                return self.fail(error.into());
+            }
+        }
+        for (partition, last) in std::mem::take(&mut touched.removed) {
+            self.drop_replica(io, partition, last);
+        }
+        if touched.brokers {
+            self.for_all_replicas(io, |shard, _| Input::Peers(shard.metadata.peers()));
+        }
+        for partition in touched.partitions {
+            self.apply_partition(io, partition);
+        }
+        if touched.settings {
+            self.for_all_replicas(io, |shard, topic| Input::Settings(shard.settings(topic)));
+        }
+    }
+
+    fn note(&self, record: &Record, touched: &mut Touched) {
+        match record {
+            Record::RegisterBroker(_)
+            | Record::UnregisterBroker { .. }
+            | Record::BrokerRegistrationChange(_) => touched.brokers = true,
+            Record::Partition(partition) => _ = touched.partitions.insert(partition.id),
+            Record::PartitionChange(change) => _ = touched.partitions.insert(change.id),
+            Record::Config { .. } => touched.settings = true,
+            Record::ClearElr { .. } => {
+                touched.partitions.extend(self.metadata.partitions().map(|(id, _)| id));
+            }
+            Record::RemoveTopic { id } => {
+                let partitions = self.metadata.partitions();
+                let removed = partitions.filter(|(partition, _)| partition.topic == *id);
+                touched
+                    .removed
+                    .extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
+            }
+            Record::Topic { .. } | Record::FeatureLevel { .. } | Record::ProducerIds { .. } => {}
+        }
+    }
+
+    fn for_all_replicas(&mut self, io: &mut dyn Io, input: impl Fn(&Shard, TopicId) -> Input) {
+        for slot in self.replicas.slots() {
+            if let Some(topic) = self.replicas.get(slot).map(|replica| replica.id.topic) {
+                let input = input(self, topic);
+                self.step(io, slot, input);
+            }
+        }
+    }
+
+    fn apply_partition(&mut self, io: &mut dyn Io, id: TopicPartition) {
+        if self.owner(id.partition) != self.id {
+            return;
+        }
+        let Some(partition) = self.metadata.partition(id) else { return };
+        let metadata = partition.to_partition_metadata();
+        let is_hosted = metadata.replicas.contains(&self.config.node_id);
+        let slot = match self.replicas.slot(id) {
+            Some(slot) => slot,
+            None if is_hosted => match self.open_replica(io, id) {
+                Some(slot) => slot,
+                None => return,
+            },
+            None => return,
+        };
+        let follows = metadata.leader.filter(|leader| *leader != self.config.node_id);
+        if follows.is_none() {
+            self.fetchers.unfollow(slot);
+        }
+        if let Some(replica) = self.replicas.get_mut(slot) {
+            let leads = metadata.leader == Some(self.config.node_id);
+            if leads != replica.machine.is_leader() {
+                replica.trace.clear();
+                replica.next_fetch = None;
+            }
+        }
+        self.step(io, slot, Input::Metadata(metadata));
+    }
+
+    /// Opens (and recovers) the log of a replica and gives it a machine without a role yet.
+    fn open_replica(&mut self, io: &mut dyn Io, id: TopicPartition) -> Option<usize> {
+        let epoch = self.epoch?;
+        let name = &self.metadata.topic(id.topic)?.name;
+        let directory = self.config.data_dir.join(format!("{name}-{}", id.partition));
+        let opened = PartitionLog::open(&directory, id.topic, &self.config.log, &self.preparer, io);
+        let (log, recovery) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.fail(error.into());
+                return None;
+            }
+        };
+        self.counters.recovered(&directory, &recovery);
+        let state = LogState {
+            log_start_offset: log.log_start_offset(),
+            log_end_offset: log.log_end_offset(),
+            durable_offset: log.durable_offset(),
+            high_watermark: log.log_start_offset(),
+            epochs: LeaderEpochs::from_entries(log.leader_epochs().iter().copied()),
+        };
+        let settings = self.settings(id.topic);
+        let machine = Partition::new(self.config.node_id, epoch, settings, state);
+        let slot = self.replicas.insert(id, machine, log, Trace::new(self.clock));
+        self.step(io, slot, Input::Peers(self.metadata.peers()));
+        Some(slot)
+    }
+
+    fn drop_replica(&mut self, io: &mut dyn Io, id: TopicPartition, mut last: PartitionMetadata) {
+        let Some(slot) = self.replicas.slot(id) else { return };
+        // Whoever still waits is answered by a last change of role.
+        last.leader = None;
+        last.leader_epoch.0 += 1;
+        last.partition_epoch.0 += 1;
+        self.step(io, slot, Input::Metadata(last));
+        self.fetchers.unfollow(slot);
+        self.delete_replica(io, id);
+    }
+
+    fn settings(&self, topic: TopicId) -> Settings {
+        let name = self.metadata.topic(topic).map_or("", |topic| &topic.name);
+        let config = self.metadata.topic_config(name);
+        Settings {
+            min_isr: config.min_isr,
+            hwm_gate: config.hwm_gate,
+            isr_wait: config.isr_wait,
+            isr_expand: config.isr_expand,
+            lag_time_max: self.config.replica_lag_time_max,
+            fetch_backoff: self.config.replica_fetch_backoff,
+        }
+    }
+
+    // --- answers about the cluster ---------------------------------------------------------------
+
+    /// Live brokers and this one: an empty list makes clients give up for good.
+    fn live_brokers(&self) -> Vec<(BrokerId, String, u16)> {
+        let own = self.config.node_id;
+        self.metadata
+            .brokers()
+            .filter(|broker| !broker.fenced || broker.id == own)
+            .filter_map(|broker| {
+                let endpoint = broker.endpoints.first()?;
+                Some((broker.id, endpoint.host.clone(), endpoint.port))
+            })
+            .collect()
+    }
+
+    pub(super) fn describe_metadata(
+        &self,
+        head: &RequestHead,
+        request: &MetadataRequest,
+    ) -> MetadataResponse {
+        let brokers = self.live_brokers().into_iter().map(|(id, host, port)| {
+            MetadataResponseBroker::default()
+                .with_node_id(id.0.into())
+                .with_host(host.into())
+                .with_port(port.into())
+        });
+        let topics = match &request.topics {
+            None => self.metadata.topics().map(|topic| self.describe_topic(topic)).collect(),
+            Some(asked) if asked.is_empty() && head.version == 0 => {
+                self.metadata.topics().map(|topic| self.describe_topic(topic)).collect()
+            }
+            Some(asked) => asked
+                .iter()
+                .map(|asked| {
+                    let id = match &asked.name {
+                        Some(name) => self.metadata.topic_id(name),
+                        None => Some(TopicId(asked.topic_id.into_bytes())),
+                    };
+                    match id.and_then(|id| self.metadata.topic(id)) {
+                        Some(topic) => self.describe_topic(topic),
+                        None => MetadataResponseTopic::default()
+                            .with_error_code(match asked.name {
+                                Some(_) => ErrorCode::UnknownTopicOrPartition.code(),
+                                None => ErrorCode::UnknownTopicId.code(),
+                            })
+                            .with_name(asked.name.clone())
+                            .with_topic_id(asked.topic_id),
+                    }
+                })
+                .collect(),
+        };
+        MetadataResponse::default()
+            .with_brokers(brokers.collect())
+            .with_cluster_id(Some(self.config.cluster_id.clone().into()))
+            .with_controller_id(self.config.node_id.0.into())
+            .with_topics(topics)
+    }
+
+    fn describe_topic(&self, topic: &TopicMetadata) -> MetadataResponseTopic {
+        let partitions = topic.partitions.iter().map(|(index, partition)| {
+            let error = match partition.leader {
+                Some(_) => ErrorCode::None,
+                None => ErrorCode::LeaderNotAvailable,
+            };
+            MetadataResponsePartition::default()
+                .with_error_code(error.code())
+                .with_partition_index(index.0)
+                .with_leader_id(leader_id(partition))
+                .with_leader_epoch(partition.leader_epoch.0)
+                .with_replica_nodes(wire_ids(&partition.replicas))
+                .with_isr_nodes(wire_ids(&partition.isr))
+                .with_offline_replicas(wire_ids(&self.offline(partition)))
+        });
+        MetadataResponseTopic::default()
+            .with_name(Some(TopicName(topic.name.clone().into())))
+            .with_topic_id(Uuid::from_bytes(topic.id.0))
+            .with_partitions(partitions.collect())
+    }
+
+    fn offline(&self, partition: &PartitionRegistration) -> Vec<BrokerId> {
+        let replicas = partition.replicas.iter().copied();
+        replicas.filter(|replica| !self.metadata.is_active(*replica)).collect()
+    }
+
+    pub(super) fn describe_cluster(&self) -> DescribeClusterResponse {
+        let brokers = self.live_brokers().into_iter().map(|(id, host, port)| {
+            DescribeClusterBroker::default()
+                .with_broker_id(id.0.into())
+                .with_host(host.into())
+                .with_port(port.into())
+        });
+        DescribeClusterResponse::default()
+            .with_cluster_id(self.config.cluster_id.clone().into())
+            .with_controller_id(self.config.node_id.0.into())
+            .with_brokers(brokers.collect())
+            .with_cluster_authorized_operations(OPERATIONS_UNKNOWN)
+    }
+
+    pub(super) fn describe_configs(
+        &self,
+        request: &DescribeConfigsRequest,
+    ) -> DescribeConfigsResponse {
+        let results = request.resources.iter().map(|resource| {
+            let result = DescribeConfigsResult::default()
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name.clone());
+            let topic = ConfigResource::Topic(resource.resource_name.to_string());
+            if resource.resource_type != TOPIC_RESOURCE {
+                return result;
+            }
+            if self.metadata.topic_id(&resource.resource_name).is_none() {
+                return result.with_error_code(ErrorCode::UnknownTopicOrPartition.code());
+            }
+            let configs = self.metadata.configs(&topic).map(|(name, value)| {
+                DescribeConfigsResourceResult::default()
+                    .with_name(name.to_owned().into())
+                    .with_value(Some(value.to_owned().into()))
+            });
+            result.with_configs(configs.collect())
+        });
+        DescribeConfigsResponse::default().with_results(results.collect())
+    }
+
+    /// Topics by name with ELR and last known ELR, a page at a time (KIP-966 DescribeTopicPartitions).
+    pub(super) fn describe_topic_partitions(
+        &self,
+        request: &DescribeTopicPartitionsRequest,
+    ) -> DescribeTopicPartitionsResponse {
+        let mut names: Vec<String> = if request.topics.is_empty() {
+            self.metadata.topics().map(|topic| topic.name.clone()).collect()
+        } else {
+            request.topics.iter().map(|topic| topic.name.to_string()).collect()
+        };
+        names.sort();
+        let (start_topic, start_partition) = match &request.cursor {
+            Some(cursor) => (cursor.topic_name.to_string(), cursor.partition_index),
+            None => (String::new(), 0),
+        };
+        let mut room = request.response_partition_limit.max(1).unsigned_abs() as usize;
+        let mut response = DescribeTopicPartitionsResponse::default();
+        for name in names.into_iter().filter(|name| *name >= start_topic) {
+            let from = if name == start_topic { start_partition } else { 0 };
+            if room == 0 {
+                response.next_cursor = Some(cursor(&name, from));
+                break;
+            }
+            let topic_name = Some(TopicName(name.clone().into()));
+            let described = DescribeTopicPartitionsResponseTopic::default()
+                .with_name(topic_name)
+                .with_topic_authorized_operations(OPERATIONS_UNKNOWN);
+            let Some(topic) = self.metadata.topic_id(&name).and_then(|id| self.metadata.topic(id))
+            else {
+                let error = ErrorCode::UnknownTopicOrPartition.code();
+                response.topics.push(described.with_error_code(error));
+                continue;
+            };
+            let mut partitions = topic.partitions.iter().filter(|(index, _)| index.0 >= from);
+            let page: Vec<_> = partitions
+                .by_ref()
+                .take(room)
+                .map(|(index, partition)| self.describe_partition(index.0, partition))
+                .collect();
+            room -= page.len();
+            let next = partitions.next().map(|(index, _)| cursor(&name, index.0));
+            let topic_id = Uuid::from_bytes(topic.id.0);
+            response.topics.push(described.with_topic_id(topic_id).with_partitions(page));
+            if next.is_some() {
+                response.next_cursor = next;
+                break;
+            }
+        }
+        response
+    }
+
+    fn describe_partition(
+        &self,
+        index: i32,
+        partition: &PartitionRegistration,
+    ) -> DescribeTopicPartitionsResponsePartition {
+        DescribeTopicPartitionsResponsePartition::default()
+            .with_partition_index(index)
+            .with_leader_id(leader_id(partition))
+            .with_leader_epoch(partition.leader_epoch.0)
+            .with_replica_nodes(wire_ids(&partition.replicas))
+            .with_isr_nodes(wire_ids(&partition.isr))
+            .with_eligible_leader_replicas(Some(wire_ids(&partition.elr)))
+            .with_last_known_elr(Some(wire_ids(&partition.last_known_elr)))
+            .with_offline_replicas(wire_ids(&self.offline(partition)))
+    }
+}
+
+fn leader_id(partition: &PartitionRegistration) -> WireBrokerId {
+    partition.leader.map_or(-1, |leader| leader.0).into()
+}
+
+fn wire_ids(ids: &[BrokerId]) -> Vec<WireBrokerId> {
+    ids.iter().map(|id| id.0.into()).collect()
+}
+
+fn cursor(topic: &str, partition_index: i32) -> Cursor {
+    Cursor::default()
+        .with_topic_name(TopicName(topic.to_owned().into()))
+        .with_partition_index(partition_index)
+}

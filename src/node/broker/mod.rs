@@ -1,0 +1,203 @@
+//! A broker: shards that share nothing, one thread each, and their start and stop.
+//!
+//! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
+//! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
+//! metadata log means for this broker), `message` (between shards), `trace`, `answers`, `counters`.
+
+mod answers;
+mod controller_link;
+mod counters;
+mod fetchers;
+mod identity;
+mod message;
+mod metadata;
+mod offsets;
+mod replicas;
+mod requests;
+mod shard;
+mod trace;
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use self::controller_link::ControllerLink;
+use self::message::{Mailbox, Message, ShardId};
+use self::shard::Shard;
+use crate::config::node::BrokerConfig;
+use crate::engine::{self, EngineError, Limits};
+use crate::protocol::metadata::ApplyError;
+use crate::storage::{Preparer, StorageError};
+use crate::types::{BrokerEpoch, EngineKind, ErrorCode, Offset};
+
+/// Why a broker ended other than by being asked to.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The data directory cannot be used.
+    #[error("{}: {source}", path.display())]
+    DataDirectory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Another broker has the data directory.
+    #[error("{}: another process uses this data directory", path.display())]
+    DataDirectoryInUse {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The port cannot be had.
+    #[error("listen on {address}: {source}")]
+    Listen {
+        /// The configured address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// More shards are to be pinned than there are CPUs.
+    #[error("shards = {shards} with pin = true: this process may run on {cpus} CPUs only")]
+    TooFewCpus {
+        /// As configured.
+        shards: usize,
+        /// As allowed.
+        cpus: usize,
+    },
+    /// The controller refused this broker for good.
+    #[error("the controller refuses this broker: {0}")]
+    Refused(ErrorCode),
+    /// The controller forgot this broker and registered it anew: its replicas would be trusted
+    /// under an epoch they did not live in.
+    #[error("broker epoch changed from {from} to {to} while running; restart the broker")]
+    EpochChanged {
+        /// The epoch of this process's life so far.
+        from: BrokerEpoch,
+        /// The one the controller gave now.
+        to: BrokerEpoch,
+    },
+    /// The leader's log ends inside a batch of this replica's.
+    #[error("truncation to offset {to} cut a batch: the log ends at {end}")]
+    TruncatedInsideBatch {
+        /// Where the machine wanted the log to end.
+        to: Offset,
+        /// Where it ends.
+        end: Offset,
+    },
+    /// The metadata log cannot be applied.
+    #[error("metadata log: {0}")]
+    Metadata(#[from] ApplyError),
+    /// A log failed; the broker stops rather than acknowledge what it did not store.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The event loop failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A thread or signal handler could not be set up.
+    #[error("{operation}: {source}")]
+    System {
+        /// What was attempted.
+        operation: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Runs a broker until SIGTERM or SIGINT asks it to stop. Prints one JSON line with its address
+/// once it listens.
+pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
+    let _lock = lock_data_directory(&config)?;
+    let cpus = cpus(&config)?;
+    let config = Arc::new(config);
+    let preparer = Preparer::start()?;
+    let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
+    watch_signals(mailboxes[0].clone())?;
+    let (ended, ends) = mpsc::channel();
+    for (index, inbox) in inboxes.into_iter().enumerate() {
+        let id = ShardId(index as u8);
+        let link = match id {
+            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config)?),
+            _ => None,
+        };
+        let (config, mailboxes, preparer, ended) =
+            (config.clone(), mailboxes.clone(), preparer.clone(), ended.clone());
+        let cpu = cpus.get(index).copied();
+        thread::Builder::new()
+            .name(format!("shard {index}"))
+            .spawn(move || {
+                let shard = Shard::new(id, config.clone(), mailboxes, inbox, preparer, link);
+                // The other end is gone only when another shard has already failed the process.
+                let _ = ended.send(run_shard(shard, &config, cpu));
+            })
+            .map_err(|source| BrokerError::System { operation: "start a shard", source })?;
+    }
+    drop(ended);
+    // The first failure ends the process: half a broker must not go on acknowledging.
+    ends.into_iter().collect()
+}
+
+fn run_shard(shard: Shard, config: &BrokerConfig, cpu: Option<usize>) -> Result<(), BrokerError> {
+    let limits = Limits {
+        frame_bytes_max: config.request_bytes_max,
+        half_frame_idle_max: config.half_frame_idle_max,
+    };
+    let shard = match config.engine {
+        EngineKind::Uring => engine::uring::run(shard, limits, cpu)?,
+        EngineKind::Glommio => engine::glommio::run(shard, limits, cpu)?,
+    };
+    shard.into_result()
+}
+
+fn watch_signals(controller_shard: Mailbox) -> Result<(), BrokerError> {
+    let system = |source| BrokerError::System { operation: "watch for signals", source };
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                controller_shard.send(Message::Stop);
+            }
+        })
+        .map(drop)
+        .map_err(system)
+}
+
+fn lock_data_directory(config: &BrokerConfig) -> Result<std::fs::File, BrokerError> {
+    let path = config.data_dir.clone();
+    let failed = |source| BrokerError::DataDirectory { path: path.clone(), source };
+    std::fs::create_dir_all(&path).map_err(failed)?;
+    let lock = std::fs::File::create(path.join(".lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => Err(BrokerError::DataDirectoryInUse { path }),
+        Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// The CPU of each shard, if shards are pinned.
+fn cpus(config: &BrokerConfig) -> Result<Vec<usize>, BrokerError> {
+    if !config.pin {
+        return Ok(Vec::new());
+    }
+    let system = |source| BrokerError::System { operation: "sched_getaffinity", source };
+    let allowed = engine::allowed_cpus().map_err(system)?;
+    if allowed.len() < config.shards {
+        return Err(BrokerError::TooFewCpus { shards: config.shards, cpus: allowed.len() });
+    }
+    Ok(allowed)
+}
+
+/// Says on standard output where this node listens: one JSON line, read by whoever started it.
+pub(super) fn announce(address: SocketAddr) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::json!({ "listening": address.to_string() }))?;
+    out.flush()
+}
