@@ -33,7 +33,7 @@ use self::shard::Shard;
 use crate::config::node::BrokerConfig;
 use crate::engine::{self, EngineError, Limits};
 use crate::protocol::metadata::ApplyError;
-use crate::storage::{Preparer, StorageError};
+use crate::storage::{self, Preparer, StorageError};
 use crate::types::{BrokerEpoch, EngineKind, ErrorCode, Offset};
 
 /// Why a broker ended other than by being asked to.
@@ -114,6 +114,7 @@ pub enum BrokerError {
 /// Runs a broker until SIGTERM or SIGINT asks it to stop. Prints one JSON line with its address
 /// once it listens.
 pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
+    storage::validate(&config.log)?;
     let _lock = lock_data_directory(&config)?;
     let cpus = cpus(&config)?;
     let config = Arc::new(config);
