@@ -49,7 +49,7 @@ pub const IN_FLIGHT_REQUESTS_MAX: u64 = 1_024;
 /// Appended, not yet durable bytes per shard before producers are no longer read from.
 pub const UNDURABLE_BYTES_MAX: u64 = 64 << 20;
 /// `node.id` of the controller in an embedded cluster; brokers count from 1.
-pub const CONTROLLER_NODE_ID: u64 = 100;
+pub const CONTROLLER_NODE_ID: i32 = 100;
 
 /// `flush.messages` of `page-cache-flush`: at 2000 records/s a sync each 50 ms, so that p50 shows
 /// the page cache and p99 the sync.
