@@ -60,7 +60,7 @@ struct HotPath {
 
 impl HotPath {
     fn new(arrivals: Arrivals) -> HotPath {
-        let rate = Rate::per_second(1e6).unwrap();
+        let rate = Rate::per_second(1e6).expect("a rate in range");
         let mode = LoadMode::OpenLoop { rate, arrivals };
         let linger = Duration::from_millis(5);
         let batching = Batching { records_max: RECORDS_PER_BATCH, linger };
@@ -80,10 +80,10 @@ impl HotPath {
 
     /// One batch: scheduled, built, and its latency and stages recorded. Its records.
     fn turn(&mut self) -> u64 {
-        let closes_ns = self.load.closes_ns(self.now.0).unwrap();
+        let closes_ns = self.load.closes_ns(self.now.0).expect("the load has no end");
         self.now = MonotonicTime(1 + closes_ns);
         let batch = self.batcher.next(PartitionId(0), &mut self.load, self.now);
-        let (facts, bytes) = batch.unwrap();
+        let (facts, bytes) = batch.expect("a batch that has closed");
         let acked = self.now.plus(Duration::from_nanos(bytes.len() as u64 * 1_000));
         self.latency.record_between(facts.intended, acked);
         self.stages.record(gaps(&trace(facts.intended, self.now, acked), Acks::Leader));

@@ -66,6 +66,8 @@ pub struct Fake {
     opened: u64,
     parked: BTreeMap<ConnectionId, Parked>,
     is_alive: Vec<bool>,
+    /// Where broker 0 listens; the others on the ports after it.
+    pub port: u16,
     pub logs: Vec<Log>,
     topic: StrBytes,
     /// From a request to its answer.
@@ -93,6 +95,7 @@ impl Fake {
             opened: 0,
             parked: BTreeMap::new(),
             is_alive: vec![true; brokers],
+            port: 9_000,
             logs: Vec::new(),
             topic: StrBytes::new(),
             answer_ns: 100_000,
@@ -106,8 +109,8 @@ impl Fake {
     }
 
     /// Where broker `broker` listens.
-    pub fn address(broker: usize) -> SocketAddr {
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000 + broker as u16)
+    pub fn address(&self, broker: usize) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port + broker as u16)
     }
 
     pub fn kill_at(&mut self, broker: usize, at_ns: u64) {
@@ -152,6 +155,24 @@ impl Fake {
             }
         }
         None
+    }
+
+    /// Serves one request that came over a real socket at `now`, and takes the answers that it, or
+    /// a fetch it woke, has: they are due at once.
+    pub fn serve(
+        &mut self,
+        connection: ConnectionId,
+        frame: Bytes,
+        now: MonotonicTime,
+    ) -> Vec<(ConnectionId, BytesMut)> {
+        self.now_ns.set(now.0);
+        self.on_request(connection, 0, frame);
+        let items = std::mem::take(&mut self.items);
+        let answers = items.into_values().filter_map(|item| match item {
+            Item::Deliver(Event::Frame { connection, frame, .. }) => Some((connection, frame)),
+            _ => None,
+        });
+        answers.collect()
     }
 
     fn at(&mut self, at_ns: u64, item: Item) {
@@ -239,7 +260,7 @@ impl Fake {
     fn metadata(&self) -> MetadataResponse {
         let brokers = (0..self.is_alive.len()).filter(|broker| self.is_alive[*broker]);
         let brokers = brokers.map(|broker| {
-            let address = Fake::address(broker);
+            let address = self.address(broker);
             MetadataResponseBroker::default()
                 .with_node_id(WireBrokerId(broker as i32))
                 .with_host(StrBytes::from_string(address.ip().to_string()))
@@ -390,7 +411,7 @@ impl Io for Fake {
     fn connect(&mut self, address: SocketAddr) -> ConnectionId {
         self.opened += 1;
         let connection = ConnectionId(self.opened);
-        let broker = usize::from(address.port() - 9_000);
+        let broker = usize::from(address.port() - self.port);
         let event = if self.is_alive[broker] {
             self.connections.insert(connection, broker);
             Event::Connected { connection }

@@ -1,6 +1,7 @@
 //! Whole cells against a cluster in virtual time.
 
 mod fake;
+mod tcp;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -57,7 +58,7 @@ fn spec() -> CellSpec {
 fn run(fake: &mut Fake, spec: &CellSpec) -> Result<CellOutcome, DriverError> {
     let stop = AtomicBool::new(false);
     let mut progress = |_: Progress| {};
-    let cell = Cell::new(Fake::address(0), spec, &stop, &mut progress)?;
+    let cell = Cell::new(fake.address(0), spec, &stop, &mut progress)?;
     fake.run(cell).into_result()
 }
 
@@ -65,7 +66,7 @@ fn read_back(fake: &mut Fake, spec: &CellSpec, outcome: &CellOutcome) -> Verific
     let stop = AtomicBool::new(false);
     let payload = Payload::new(spec.seed, spec.record_bytes, spec.compressible);
     let ledger = Ledger::new(payload, spec.seed, spec.partitions, &outcome.acknowledged);
-    fake.run(ReadBack::new(Fake::address(0), spec, ledger, &stop)).into_result().unwrap()
+    fake.run(ReadBack::new(fake.address(0), spec, ledger, &stop)).into_result().unwrap()
 }
 
 /// How many samples are above a value.
@@ -409,7 +410,7 @@ fn an_interrupted_cell_gives_what_it_has() {
     };
     let spec = spec();
     let mut fake = Fake::new(1);
-    let cell = Cell::new(Fake::address(0), &spec, &stop, &mut progress).unwrap();
+    let cell = Cell::new(fake.address(0), &spec, &stop, &mut progress).unwrap();
     let outcome = fake.run(cell).into_result().unwrap();
     assert!(outcome.interrupted);
     let samples = outcome.acknowledged_latency.response.count();

@@ -52,7 +52,7 @@ pub enum FioEnd {
     Time(Duration),
     /// After this time or so many bytes, whichever comes first.
     TimeOrBytes(Duration, u64),
-    /// When a file that was not there has grown to its length.
+    /// When a file that was not there has grown to its length, in space reserved for it before.
     FileGrown,
 }
 
@@ -181,7 +181,6 @@ fn arguments(job: &FioPattern) -> Vec<String> {
         format!("--direct={}", u8::from(mode.is_direct())),
         "--rw=write".to_owned(),
         "--iodepth=1".to_owned(),
-        "--fallocate=none".to_owned(),
         "--lat_percentiles=1".to_owned(),
         "--output-format=json+".to_owned(),
     ];
@@ -192,7 +191,11 @@ fn arguments(job: &FioPattern) -> Vec<String> {
         DurabilityMode::DirectDsync => arguments.push("--sync=dsync".to_owned()),
         DurabilityMode::PageCache | DurabilityMode::PageCacheFlush(_) | DurabilityMode::Direct => {}
     }
-    let existing = ["--overwrite=1".to_owned(), "--allow_file_create=0".to_owned()];
+    // A direct write over a cached page would first have to throw that page out; a buffered one
+    // finds it there, as in a file just prepared.
+    let invalidate = format!("--invalidate={}", u8::from(mode.is_direct()));
+    let existing = ["--overwrite=1", "--fallocate=none", "--allow_file_create=0", &invalidate];
+    let existing = existing.map(str::to_owned);
     let runtime = |time: Duration| format!("--runtime={}ms", time.as_millis().max(1));
     match job.end {
         FioEnd::Time(time) => {
@@ -203,7 +206,7 @@ fn arguments(job: &FioPattern) -> Vec<String> {
             arguments.extend([runtime(time), format!("--io_size={bytes}")]);
             arguments.extend(existing);
         }
-        FioEnd::FileGrown => {}
+        FioEnd::FileGrown => arguments.push("--fallocate=keep".to_owned()),
     }
     if let Some(rate) = job.rate_per_second {
         arguments.push(format!("--rate_iops={rate}"));

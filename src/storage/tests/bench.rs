@@ -177,6 +177,7 @@ impl Bench {
     }
 
     pub(super) fn try_reopen(&mut self, config: LogConfig) -> Result<Recovery, StorageError> {
+        self.log.abandon();
         self.config = config;
         self.disk = Disk::default();
         let (log, recovery) = PartitionLog::open(
