@@ -72,6 +72,10 @@ pub struct PartitionLoad {
     source: Source,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one per partition, and boxing would allocate at every look ahead"
+)]
 #[derive(Clone, Debug)]
 enum Source {
     /// `closes_ns` is the closing time of the batch that begins at `next`; `None` at the end.

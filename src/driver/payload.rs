@@ -98,10 +98,9 @@ impl Payload {
         if value.len() != self.value_bytes {
             return Err(PayloadError::Header);
         }
-        let random = value[HEADER_BYTES..self.random_end].chunks(8).enumerate();
+        let mut random = value[HEADER_BYTES..self.random_end].chunks(8).enumerate();
         let sound = random
-            .map(|(index, chunk)| self.word(header.sequence, index)[..chunk.len()] == *chunk)
-            .all(|same| same)
+            .all(|(index, chunk)| self.word(header.sequence, index)[..chunk.len()] == *chunk)
             && value[self.random_end..].iter().all(|byte| *byte == 0);
         if sound { Ok(header) } else { Err(PayloadError::Body) }
     }

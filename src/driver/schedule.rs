@@ -90,6 +90,10 @@ pub struct Schedule {
     walk: Walk,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "cloned to look ahead on the hot path, where boxing would allocate"
+)]
 #[derive(Clone, Debug)]
 enum Walk {
     Uniform { rate: Rate, index: u64, step: u64 },

@@ -1,9 +1,11 @@
-//! The one monotonic clock: the only reader of CLOCK_MONOTONIC, and what a reading costs.
+//! The one monotonic clock: the only reader of CLOCK_MONOTONIC, and what a reading costs; and the
+//! wall clock, for labels.
 //!
 //! Leaves to others what the instants mean (`stage`) and when a timer is due (`engine`).
 
 use std::io;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use crate::types::{ClockId, MonotonicTime};
 
@@ -19,6 +21,13 @@ pub fn now() -> MonotonicTime {
     let status = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     assert_eq!(status, 0, "CLOCK_MONOTONIC cannot be read: {}", io::Error::last_os_error());
     MonotonicTime(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
+}
+
+/// Milliseconds of the Unix epoch, for timestamps that people or Kafka clients read. Steps when the
+/// wall clock is set: never subtract two of them.
+pub fn wall_ms() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Which clock [`now`] reads: the same for all processes of one boot of one host, and different

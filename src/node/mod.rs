@@ -2,3 +2,4 @@
 
 pub mod broker;
 pub mod clean_shutdown;
+pub mod controller;

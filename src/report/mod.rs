@@ -1,1 +1,5 @@
-//! What people read.
+//! People's view of a result. Sees only [`crate::results`]: any report can be made again from the
+//! run's folder.
+
+pub mod numbers;
+pub mod terminal;

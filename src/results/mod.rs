@@ -1,1 +1,12 @@
-//! The result folder and its schema.
+//! The result folder: its schema, how it is put together, written and read.
+//!
+//! Reading order: [`schema`] (the only structs that are ever serialised; `docs/results.md` describes
+//! them for people), [`described`] (what was
+//! asked for), [`measured`] (live histograms of one cell's repeats → a [`schema::Cell`]),
+//! [`folder`] (`results/<name>/<time>/`, written whole or not at all). Knows nothing of the live run.
+
+pub mod described;
+pub mod folder;
+pub mod measured;
+pub mod schema;
+pub mod time;

@@ -263,10 +263,18 @@ impl PartitionLog {
     }
 }
 
-impl Drop for PartitionLog {
-    fn drop(&mut self) {
+impl PartitionLog {
+    /// Calls the background thread off: nothing of this log is written from now on.
+    pub(super) fn abandon(&self) {
+        drop(self.fence.void_seals());
         if let Some(order) = &self.order {
             order.take();
         }
+    }
+}
+
+impl Drop for PartitionLog {
+    fn drop(&mut self) {
+        self.abandon();
     }
 }

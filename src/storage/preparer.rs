@@ -327,13 +327,40 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// For tests that look at what the background thread left behind.
 #[cfg(test)]
-impl Preparer {
-    /// Waits until everything ordered so far is done.
-    pub(super) fn wait_idle(&self, fence: &Fence, until: impl Fn(&FenceState) -> bool) {
-        let deadline = std::time::Instant::now() + Duration::from_secs(20);
-        while !until(&lock(&fence.state)) {
-            assert!(std::time::Instant::now() < deadline, "the preparer does not get there");
+mod waits {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !is_there() {
+            assert!(Instant::now() < deadline, "{what} does not come");
             thread::yield_now();
+        }
+    }
+
+    impl Preparer {
+        /// Waits until the background thread brought the log to `until`.
+        pub(in super::super) fn wait_until(
+            &self,
+            fence: &Fence,
+            until: impl Fn(&FenceState) -> bool,
+        ) {
+            wait_for("the seal", || until(&lock(&fence.state)));
+        }
+    }
+
+    impl FenceState {
+        pub(in super::super) fn has_failed(&self) -> bool {
+            self.failure.is_some()
+        }
+    }
+
+    impl Order {
+        /// Waits until the file is ready.
+        pub(in super::super) fn wait_ready(&self) {
+            wait_for("the segment", || matches!(*lock(&self.result), Outcome::Ready(_)));
         }
     }
 }

@@ -4,7 +4,9 @@
 //! below the one before, and its CRC-32C is right. The scan stops at the first that is not; what
 //! follows is made unreadable before anything is appended, so that it cannot come back.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::record::check_crc;
@@ -58,6 +60,7 @@ pub(super) fn recover(directory: &Path, spec: SegmentSpec) -> Result<Recovered, 
         spec,
         recovery_point: checkpoint::load_recovery_point(directory)?,
         was_closed: files.was_closed,
+        prepared: files.prepared,
         segments: Vec::new(),
         epochs: checkpoint::load_epochs(directory)?,
         has_scanned: false,
@@ -72,9 +75,13 @@ pub(super) fn recover(directory: &Path, spec: SegmentSpec) -> Result<Recovered, 
         },
     };
     for (at, base_offset) in files.base_offsets.iter().enumerate() {
+        if *base_offset != recoverer.end_offset {
+            recoverer.adopt_prepared()?;
+        }
         recoverer.take_segment(*base_offset, files.base_offsets.get(at + 1).copied())?;
     }
-    recoverer.take_prepared(files.prepared)?;
+    recoverer.adopt_prepared()?;
+    recoverer.drop_prepared()?;
     recoverer.finish()
 }
 
@@ -114,6 +121,8 @@ struct Recoverer<'d> {
     spec: SegmentSpec,
     recovery_point: Offset,
     was_closed: bool,
+    /// Files made ready for a roll, in no order.
+    prepared: Vec<PathBuf>,
     segments: Vec<Segment>,
     epochs: Vec<(LeaderEpoch, Offset)>,
     has_scanned: bool,
@@ -229,40 +238,41 @@ impl Recoverer<'_> {
         }
     }
 
-    /// Segments rolled to whose new name was lost with the power are found by their first batch;
-    /// all others that were prepared go.
-    fn take_prepared(&mut self, mut prepared: Vec<PathBuf>) -> Result<(), StorageError> {
+    /// Segments whose new name was lost with the power are found by their first batch.
+    fn adopt_prepared(&mut self) -> Result<(), StorageError> {
         while !self.is_torn {
-            let Some(at) = self.position_of_next(&prepared)? else { break };
-            let from = prepared.swap_remove(at);
+            let Some(at) = self.position_of_next()? else { break };
+            let from = self.prepared.swap_remove(at);
             let base_offset = self.end_offset;
             let path = segment_path(self.directory, base_offset);
-            if self.segments.last().is_some_and(|last| last.path == path) {
-                // An empty segment of that name: the roll was recorded, its first batch was not.
-                self.segments.pop();
-            }
+            self.segments.pop_if(|last| last.path == path);
             fs::rename(&from, &path).map_err(StorageError::io("name the segment", &path))?;
             device::sync_directory(self.directory)?;
             self.take_segment(base_offset, None)?;
-        }
-        for path in prepared {
-            if begins_with_zeros(&path)? {
-                fs::remove_file(&path).map_err(StorageError::io("remove the file", &path))?;
-            } else {
-                self.discard(&path)?;
-            }
         }
         Ok(())
     }
 
     /// Which of the prepared files begins with the batch that would come next.
-    fn position_of_next(&self, prepared: &[PathBuf]) -> Result<Option<usize>, StorageError> {
-        for (at, path) in prepared.iter().enumerate() {
+    fn position_of_next(&self) -> Result<Option<usize>, StorageError> {
+        for (at, path) in self.prepared.iter().enumerate() {
             if first_batch(path, self.end_offset)? {
                 return Ok(Some(at));
             }
         }
         Ok(None)
+    }
+
+    /// Prepared files that were not rolled to are not part of the log.
+    fn drop_prepared(&mut self) -> Result<(), StorageError> {
+        for path in std::mem::take(&mut self.prepared) {
+            if is_unused(&path)? {
+                remove_if_there(&path)?;
+            } else {
+                self.discard(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes a file that is not part of the log, and notes what was in it.
@@ -288,16 +298,27 @@ impl Recoverer<'_> {
     }
 }
 
-/// Whether nothing was ever written to a prepared file: the usual case, seen without reading it all.
-fn begins_with_zeros(path: &Path) -> Result<bool, StorageError> {
-    let file = device::open_segment(path, false, false)?;
+/// Whether nothing was ever written to a prepared file (the usual case, seen without reading it
+/// all), or it is only a second name of a segment.
+fn is_unused(path: &Path) -> Result<bool, StorageError> {
+    let Some(file) = open_if_there(path)? else { return Ok(true) };
+    let links = file.metadata().map_err(StorageError::io("read the file's links", path))?.nlink();
     let mut window = Window::new(&file, path)?;
-    Ok(window.piece(0, PIECE_BYTES)?.iter().all(|byte| *byte == 0))
+    Ok(links > 1 || window.piece(0, PIECE_BYTES)?.iter().all(|byte| *byte == 0))
+}
+
+/// A prepared file goes when the thread that fills it learns that nobody wants it any more.
+fn open_if_there(path: &Path) -> Result<Option<File>, StorageError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StorageError::io("open the segment", path)(error)),
+    }
 }
 
 /// Whether the file begins with a valid batch at `expected`.
 fn first_batch(path: &Path, expected: Offset) -> Result<bool, StorageError> {
-    let file = device::open_segment(path, false, false)?;
+    let Some(file) = open_if_there(path)? else { return Ok(false) };
     let mut window = Window::new(&file, path)?;
     let mut wanted = 0;
     loop {

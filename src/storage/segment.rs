@@ -13,8 +13,9 @@ use crate::engine::{FileId, Io};
 use crate::types::{FilePreparation, Offset};
 
 use super::index::Index;
+use super::scan::{Step, Window, step};
 use super::tail::Place;
-use super::{StorageError, device, scan};
+use super::{StorageError, device};
 
 /// Files are filled and zeroed in pieces of this size: the largest write whose latency is still
 /// near that of a small one (spec/io.md section 2, "Group commit").
@@ -140,32 +141,29 @@ impl Segment {
         device::align_up(position + batch_bytes as u64, block_bytes) <= self.capacity_bytes
     }
 
-    /// Finds the batch boundary at or before `to` by walking from the index.
+    /// Finds the batch boundary at or before `to`, which is on disk, by walking from the index.
     pub(super) fn boundary(&mut self, to: Offset) -> Result<Place, StorageError> {
         let (mut offset, mut position) = self.index.floor(to);
-        let (base_offset, end_position) = (self.base_offset, self.end_position);
-        let path = self.path.clone();
-        let mut bytes = vec![0; PIECE_BYTES];
-        let file = self.maintenance()?;
-        while position < end_position {
-            let wanted = usize::try_from(end_position - position).unwrap_or(usize::MAX);
-            let length = wanted.min(bytes.len());
-            file.read_exact_at(&mut bytes[..length], position)
-                .map_err(StorageError::io("read the segment", &path))?;
-            match scan::step(&bytes[..length], position, offset) {
-                scan::Step::Batch(header) if header.end_offset() > to => break,
-                scan::Step::Batch(header) => {
+        let (segment, path) = (self.base_offset, self.path.clone());
+        let mut window = Window::new(self.maintenance()?, &path)?;
+        let mut wanted = 0;
+        while position < window.length() {
+            match step(window.bytes(position, wanted)?, position, offset) {
+                Step::Batch(header) if header.end_offset() > to => {
+                    return Ok(Place { segment, position, offset });
+                }
+                Step::Batch(header) => {
                     position += header.size_bytes as u64;
                     offset = header.end_offset();
                 }
-                scan::Step::Padding(length) => position += length as u64,
-                scan::Step::Short(needed) if needed <= wanted => bytes.resize(needed, 0),
-                scan::Step::Short(_) | scan::Step::Bad => {
-                    return Err(StorageError::CorruptRead { path, position, expected: offset });
+                Step::Padding(length) => position += length as u64,
+                Step::Short(needed) if position + needed as u64 <= window.length() => {
+                    wanted = needed;
                 }
+                Step::Short(_) | Step::Bad => break,
             }
         }
-        Ok(Place { segment: base_offset, position, offset })
+        Err(StorageError::CorruptRead { path, position, expected: offset })
     }
 
     /// Makes what was issued from `position` on unreadable for good: zeros where the file keeps its

@@ -182,7 +182,11 @@ impl Shard {
                     replica.trace.appended(request, end, part.received, *append_started, io.now());
                 }
                 self.check_log(appended);
-                self.replicas.mark_dirty(slot);
+                if self.writes_at_append {
+                    self.write_at_append(io, slot);
+                } else {
+                    self.replicas.mark_dirty(slot);
+                }
             }
             Output::AppendFetched { count } => self.append_fetched(io, slot, count, cargo),
             Output::AnswerProduce { request, result } => {
@@ -419,6 +423,17 @@ impl Shard {
                 let now = io.now();
                 self.durable(io, slot, offset, now);
             }
+        }
+    }
+
+    /// In the page-cache mode a write costs a microsecond or two, less than serving a follower: the
+    /// producer's answer need not wait for that.
+    fn write_at_append(&mut self, io: &mut dyn Io, slot: usize) {
+        let Some(replica) = self.replicas.get_mut(slot) else { return };
+        let started = replica.log.start_writes(io, &mut replica.next_operation);
+        if let Some(Some(offset)) = self.check_log(started) {
+            let now = io.now();
+            self.durable(io, slot, offset, now);
         }
     }
 

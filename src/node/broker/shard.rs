@@ -22,13 +22,15 @@ use crate::measure::clock;
 use crate::protocol::metadata::ClusterMetadata;
 use crate::protocol::partition::Input;
 use crate::storage::Preparer;
-use crate::types::{BrokerEpoch, ClockId, MonotonicTime, PartitionId};
+use crate::types::{BrokerEpoch, ClockId, DurabilityMode, MonotonicTime, PartitionId};
 
 /// One shard of a broker.
 pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) config: Arc<BrokerConfig>,
     pub(super) clock: ClockId,
+    /// Appends are written before followers are served, not at the end of the event batch.
+    pub(super) writes_at_append: bool,
     /// How this broker calls itself towards leaders and the controller.
     pub(super) client_id: String,
     pub(super) shards: Vec<Mailbox>,
@@ -74,6 +76,7 @@ impl Shard {
         Shard {
             id,
             clock: clock::clock_id(),
+            writes_at_append: config.log.durability == DurabilityMode::PageCache,
             client_id: format!("ackmark-broker-{}", config.node_id),
             config,
             shards,

@@ -6,6 +6,7 @@
 //! Source: spec/kip966.md 1.6.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use crate::protocol::controller::AlterPartition;
@@ -131,11 +132,14 @@ impl IsrProposals {
         proposal: IsrProposal,
         out: &mut Vec<IsrProposalsOutput>,
     ) {
-        if self.queue.contains_key(&id) {
-            let error = ErrorCode::OperationNotAttempted;
-            out.push(IsrProposalsOutput::Refused { id, proposal, error });
-        } else {
-            self.queue.insert(id, proposal);
+        match self.queue.entry(id) {
+            Entry::Vacant(free) => {
+                free.insert(proposal);
+            }
+            Entry::Occupied(_) => {
+                let error = ErrorCode::OperationNotAttempted;
+                out.push(IsrProposalsOutput::Refused { id, proposal, error });
+            }
         }
     }
 

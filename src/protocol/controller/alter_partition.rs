@@ -4,18 +4,16 @@
 //! Source: spec/kip966.md 2.3; the numbers are its rows.
 
 use super::partition_change::Targets;
-use super::{AlterPartition, AlteredPartition, Controller};
+use super::{AlterPartition, AlteredPartition, Controller, ProposalOutcome};
 use crate::protocol::metadata::PartitionRegistration;
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::types::{BrokerId, ErrorCode, TopicPartition};
-
-type Outcome = (TopicPartition, Result<AlteredPartition, ErrorCode>);
 
 impl Controller {
     pub(super) fn alter_partition(
         &mut self,
         request: AlterPartition,
-    ) -> Result<Vec<Outcome>, ErrorCode> {
+    ) -> Result<Vec<ProposalOutcome>, ErrorCode> {
         self.current_registration(request.broker, request.epoch)?;
         let decide = |(id, proposal): &(TopicPartition, IsrProposal)| {
             (*id, self.alter_one(request.broker, *id, proposal))

@@ -5,16 +5,10 @@
 use super::registration::supports;
 use super::{Controller, FeatureUpdate, LastKnown, Refusal, ResourceChanges};
 use crate::protocol::metadata::{
-    ConfigError, ConfigResource, ELR_FEATURE, METADATA_VERSION_FEATURE, PartitionChange, Record,
-    topic_config,
+    ConfigError, ConfigResource, ELR_FEATURE, ELR_LEVEL_MAX, METADATA_VERSION,
+    METADATA_VERSION_FEATURE, PartitionChange, Record, topic_config,
 };
 use crate::types::{ErrorCode, TopicPartition};
-
-/// Level finalized for `metadata.version`, which brokers must list: Kafka 4.1's, whose records these
-/// are.
-const METADATA_VERSION: i16 = 27;
-/// Highest level of the ELR feature.
-const ELR_LEVEL_MAX: i16 = 2;
 
 impl Controller {
     /// A new metadata log begins with the features it is written under.

@@ -135,6 +135,10 @@ impl Sessions {
         self.by_broker.remove(&broker);
     }
 
+    pub(super) fn hear(&mut self, broker: BrokerId, now: MonotonicTime) {
+        self.touch(broker, now);
+    }
+
     fn touch(&mut self, broker: BrokerId, now: MonotonicTime) -> &mut Session {
         let new =
             Session { heard: now, metadata_end: Offset::ZERO, controlled_shutdown_offset: None };

@@ -27,7 +27,7 @@ pub use heartbeat::{BrokerState, BrokerView, next_state};
 pub use request::{
     AlterPartition, AlteredPartition, CreateTopics, CreatedTopic, DeletedTopic,
     DirectoryAssignment, ElectLeaders, ElectionKind, FeatureUpdate, Heartbeat, HeartbeatReply,
-    NewTopic, PartitionName, Placement, Reassignment, Refusal, Registration, Request,
+    NewTopic, PartitionName, ProposalOutcome, Reassignment, Refusal, Registration, Request,
     ResourceChanges, Response, TopicSelector,
 };
 pub use settings::{Compat, LastKnown, Quirks, Settings};

@@ -85,6 +85,9 @@ pub(super) fn partition_change(
     }
     close_elr(elected, &targets, &mut eligible, rules); // 6
     set_members(partition, &targets, &eligible, rules, &mut change); // 6, 7
+    if rules.quirks.isr_shrink_raises_leader_epoch && loses_isr_member(partition, &change) {
+        change.leader = change.leader.or(Some(partition.leader)); // 8
+    }
     if rules.elr_on && rules.last_known == LastKnown::Leader {
         remember_leader(partition, &mut change); // 9
     }
@@ -159,6 +162,11 @@ fn lead(
 
 fn loses_replica(partition: &PartitionRegistration, targets: &Targets) -> bool {
     partition.replicas.iter().any(|id| !targets.replicas.contains(id))
+}
+
+fn loses_isr_member(partition: &PartitionRegistration, change: &PartitionChange) -> bool {
+    let kept = |id: &BrokerId| change.isr.as_ref().is_none_or(|isr| isr.contains(id));
+    !partition.isr.iter().all(kept)
 }
 
 fn close_elr(elected: Elected, targets: &Targets, eligible: &mut Eligible, rules: &Rules<'_>) {

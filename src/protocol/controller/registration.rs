@@ -22,7 +22,10 @@ impl Controller {
         let known = self.metadata.broker(broker).cloned();
         let same_process = known.filter(|known| known.incarnation == registration.incarnation);
         let record = match same_process {
-            Some(known) => amended(registration, &known),
+            Some(known) => {
+                self.sessions.hear(broker, now);
+                amended(registration, &known)
+            }
             None => {
                 let epoch = BrokerEpoch(self.next_offset.0);
                 self.end_previous_life(&registration);

@@ -52,7 +52,7 @@ pub enum Response {
     /// Done, or not registered.
     UnregisterBroker(Result<(), ErrorCode>),
     /// Each partition's outcome in request order, or one error for all.
-    AlterPartition(Result<Vec<(TopicPartition, Result<AlteredPartition, ErrorCode>)>, ErrorCode>),
+    AlterPartition(Result<Vec<ProposalOutcome>, ErrorCode>),
     /// Each topic's outcome in request order.
     CreateTopics(Vec<(String, Result<CreatedTopic, Refusal>)>),
     /// Each topic's outcome in request order: the topic as it was, or the error.
@@ -146,6 +146,9 @@ pub struct AlterPartition {
     pub proposals: Vec<(TopicPartition, IsrProposal)>,
 }
 
+/// What became of one proposal.
+pub type ProposalOutcome = (TopicPartition, Result<AlteredPartition, ErrorCode>);
+
 /// A partition after an accepted proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlteredPartition {
@@ -171,24 +174,15 @@ pub struct NewTopic {
     pub name: String,
     /// The id it gets, drawn at random by the shell.
     pub id: TopicId,
-    /// Which brokers hold it.
-    pub placement: Placement,
+    /// Number of partitions; `None` is 1 (wire value -1).
+    pub partition_count: Option<i32>,
+    /// Replicas of each partition; `None` is 1 (wire value -1).
+    pub replication_factor: Option<i16>,
+    /// Exactly these replicas, in assignment order; excludes the two counts. Empty: round-robin
+    /// over active brokers.
+    pub assignments: Vec<(PartitionId, Vec<BrokerId>)>,
     /// Its configuration.
     pub configs: Vec<(String, Option<String>)>,
-}
-
-/// Where a new topic's replicas go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Round-robin over active brokers. `None` is the default of 1 (wire value -1).
-    Counts {
-        /// Number of partitions.
-        partition_count: Option<i32>,
-        /// Replicas of each.
-        replication_factor: Option<i16>,
-    },
-    /// Exactly these replicas, in assignment order.
-    Assigned(Vec<(PartitionId, Vec<BrokerId>)>),
 }
 
 /// A topic that was created, or would be.

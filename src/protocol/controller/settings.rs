@@ -26,6 +26,8 @@ pub enum LastKnown {
 pub struct Quirks {
     /// The last known leader is elected even if it is fenced (4.0.x, KAFKA-19522, C26).
     pub last_known_leader_may_be_fenced: bool,
+    /// An ISR that loses a member raises the leader epoch (metadata.version before 3.6-IV0, C48).
+    pub isr_shrink_raises_leader_epoch: bool,
     /// Unregistering a broker leaves it in ELRs (C51).
     pub unregister_keeps_elr: bool,
     /// Any written min ISR value clears the ELRs, not only one that the ISR reaches (C64, C66, C68).
@@ -44,6 +46,7 @@ impl Quirks {
         let shipped = compat == Compat::Kafka42;
         Quirks {
             last_known_leader_may_be_fenced: false,
+            isr_shrink_raises_leader_epoch: false,
             unregister_keeps_elr: shipped,
             min_isr_change_clears_elr: shipped,
             directory_assignment_wipes_elr: shipped,

@@ -1,8 +1,7 @@
 //! Topics come and go: checks of names, counts, assignments and configurations; placement.
 
 use super::{
-    Controller, CreateTopics, CreatedTopic, DeletedTopic, NewTopic, Placement, Refusal,
-    TopicSelector,
+    Controller, CreateTopics, CreatedTopic, DeletedTopic, NewTopic, Refusal, TopicSelector,
 };
 use crate::protocol::metadata::{
     BrokerRegistration, ConfigResource, DirectoryId, Partition, Record, topic_config,
@@ -48,12 +47,7 @@ impl Controller {
             return Err(Refusal::new(ErrorCode::TopicAlreadyExists, message));
         }
         check_configs(&topic.configs)?;
-        let assignment = match &topic.placement {
-            Placement::Counts { partition_count, replication_factor } => {
-                self.place(*partition_count, *replication_factor)?
-            }
-            Placement::Assigned(partitions) => self.check_assignment(partitions)?,
-        };
+        let assignment = self.assignment(topic)?;
         let created = CreatedTopic {
             id: topic.id,
             partition_count: assignment.len(),
@@ -63,6 +57,18 @@ impl Controller {
             self.write_topic(topic, assignment);
         }
         Ok(created)
+    }
+
+    fn assignment(&self, topic: &NewTopic) -> Result<Assignment, Refusal> {
+        let counted = topic.partition_count.is_some() || topic.replication_factor.is_some();
+        match (topic.assignments.is_empty(), counted) {
+            (true, _) => self.place(topic.partition_count, topic.replication_factor),
+            (false, false) => self.check_assignment(&topic.assignments),
+            (false, true) => Err(refuse(
+                ErrorCode::InvalidRequest,
+                "partitions and replication factor must be -1 where replicas are assigned",
+            )),
+        }
     }
 
     fn write_topic(&mut self, topic: &NewTopic, assignment: Assignment) {
@@ -150,9 +156,7 @@ impl Controller {
         let invalid = |message: String| Refusal::new(ErrorCode::InvalidReplicaAssignment, message);
         let mut sorted = partitions.to_vec();
         sorted.sort();
-        if !sorted.iter().map(|(id, _)| id.0).eq(0..i32::try_from(sorted.len()).unwrap_or(0))
-            || sorted.is_empty()
-        {
+        if !sorted.iter().map(|(id, _)| id.0).eq(0..i32::try_from(sorted.len()).unwrap_or(0)) {
             return Err(invalid("assigned partitions must be 0, 1, 2 and so on".to_owned()));
         }
         let replication_factor = sorted[0].1.len();

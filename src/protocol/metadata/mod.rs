@@ -3,18 +3,18 @@
 
 mod cluster;
 mod record;
+mod registration;
 pub mod topic_config;
 
 #[cfg(test)]
 mod tests;
 
-pub use cluster::{
-    ApplyError, BrokerRegistration, ClusterMetadata, Misfit, PartitionRegistration, TopicMetadata,
-};
+pub use cluster::{ApplyError, ClusterMetadata, Misfit, TopicMetadata};
 pub use record::{
     BrokerRegistrationChange, ConfigResource, DirectoryId, Endpoint, FeatureRange, IncarnationId,
     Partition, PartitionChange, Record, RegisterBroker,
 };
+pub use registration::{BrokerRegistration, PartitionRegistration};
 pub use topic_config::{ConfigError, TopicConfig};
 
 /// Feature that turns eligible leader replicas on: 0 off, 1 the last leader is remembered, 2 every
@@ -22,3 +22,17 @@ pub use topic_config::{ConfigError, TopicConfig};
 pub const ELR_FEATURE: &str = "eligible.leader.replicas.version";
 /// Feature that every broker must list in its registration.
 pub const METADATA_VERSION_FEATURE: &str = "metadata.version";
+/// Level of `metadata.version` that a new metadata log finalizes: Kafka 4.1's, whose records these
+/// are.
+pub const METADATA_VERSION: i16 = 27;
+/// Highest level of [`ELR_FEATURE`].
+pub const ELR_LEVEL_MAX: i16 = 2;
+
+/// The features of this product's brokers, for their registration.
+pub fn supported_features() -> Vec<FeatureRange> {
+    let range = |name: &str, min, max| FeatureRange { name: name.to_owned(), min, max };
+    vec![
+        range(METADATA_VERSION_FEATURE, METADATA_VERSION, METADATA_VERSION),
+        range(ELR_FEATURE, 0, ELR_LEVEL_MAX),
+    ]
+}

@@ -1,0 +1,211 @@
+//! What a workload runs, in which order: cells, blocks of cells that share a cluster, repeats.
+//!
+//! Repeats are interleaved (ABAB, not AABB): the whole matrix runs once before any cell runs again,
+//! and each repeat starts at another block, so that a drift of the machine does not always hit the
+//! same durability mode.
+
+use crate::types::{Acks, DurabilityMode, EngineKind, HwmGate, IsrWait};
+
+use super::workload::{Pacing, Workload};
+
+/// One point of the matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cell {
+    /// Position in the matrix, from 0; names the cell in results.
+    pub index: usize,
+    /// Event loop.
+    pub engine: EngineKind,
+    /// Durability mode.
+    pub durability: DurabilityMode,
+    /// `hwm.gate`.
+    pub hwm_gate: HwmGate,
+    /// `isr.wait`.
+    pub isr_wait: IsrWait,
+    /// Partitions of the cell's topic.
+    pub partitions: u32,
+    /// Value size of a record.
+    pub record_bytes: usize,
+    /// When records are sent.
+    pub pacing: Pacing,
+    /// `acks`.
+    pub acks: Acks,
+}
+
+/// Cells that run one after the other on one cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Event loop of the cluster.
+    pub engine: EngineKind,
+    /// Durability mode of the cluster.
+    pub durability: DurabilityMode,
+    /// In running order.
+    pub cells: Vec<Cell>,
+}
+
+/// One pass over the whole matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// From 0.
+    pub repeat: usize,
+    /// In running order.
+    pub blocks: Vec<Block>,
+}
+
+impl Workload {
+    /// Every cell, in matrix order: engine, durability, gate, wait, partitions, size, rate, acks;
+    /// the last varies fastest.
+    pub fn cells(&self) -> Vec<Cell> {
+        self.blocks().into_iter().flat_map(|block| block.cells).collect()
+    }
+
+    /// The running order.
+    pub fn rounds(&self) -> Vec<Round> {
+        let blocks = self.blocks();
+        let round = |repeat: usize| {
+            let mut blocks = blocks.clone();
+            rotate(&mut blocks, repeat, self.load.repeats);
+            for block in &mut blocks {
+                rotate(&mut block.cells, repeat, self.load.repeats);
+            }
+            Round { repeat, blocks }
+        };
+        (0..self.load.repeats).map(round).collect()
+    }
+
+    /// Bytes the data directory must have room for: the block that writes most, all replicas, with
+    /// the segment in use and the one prepared ahead. A closed or max load counts as
+    /// [`UNPACED_BYTES_PER_S`].
+    pub fn planned_bytes(&self) -> u64 {
+        let planned = |block: &Block| {
+            block
+                .cells
+                .iter()
+                .map(|cell| self.planned_cell_bytes(cell))
+                .fold(0, u64::saturating_add)
+        };
+        self.blocks().iter().map(planned).max().unwrap_or(0)
+    }
+
+    fn planned_cell_bytes(&self, cell: &Cell) -> u64 {
+        const RECORD_OVERHEAD_BYTES: u64 = 80;
+        let replicas = self.cluster.replication_factor as u64;
+        let time_ns = (self.load.warmup + self.load.duration).as_nanos();
+        let per_second = match cell.pacing {
+            Pacing::Open { rate_per_s, .. } => {
+                let record_bytes = cell.record_bytes as u64 + RECORD_OVERHEAD_BYTES;
+                rate_per_s.saturating_mul(record_bytes).saturating_mul(replicas)
+            }
+            Pacing::Closed | Pacing::Max => UNPACED_BYTES_PER_S,
+        };
+        let written = u128::from(per_second) * time_ns / 1_000_000_000;
+        let segments = 2 * self.cluster.segment_bytes * replicas * u64::from(cell.partitions);
+        u64::try_from(written).unwrap_or(u64::MAX).saturating_add(segments)
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut index = 0;
+        let mut blocks = Vec::new();
+        for &engine in &self.matrix.engines {
+            for &durability in &self.matrix.durabilities {
+                let cells = self.block_cells(engine, durability, &mut index);
+                blocks.push(Block { engine, durability, cells });
+            }
+        }
+        blocks
+    }
+
+    fn block_cells(
+        &self,
+        engine: EngineKind,
+        durability: DurabilityMode,
+        index: &mut usize,
+    ) -> Vec<Cell> {
+        let matrix = &self.matrix;
+        let mut cells = Vec::new();
+        for &hwm_gate in &matrix.hwm_gates {
+            for &isr_wait in &matrix.isr_waits {
+                for &partitions in &matrix.partitions {
+                    for &record_bytes in &matrix.record_bytes {
+                        for &pacing in &matrix.pacings {
+                            for &acks in &matrix.acks {
+                                cells.push(Cell {
+                                    index: *index,
+                                    engine,
+                                    durability,
+                                    hwm_gate,
+                                    isr_wait,
+                                    partitions,
+                                    record_bytes,
+                                    pacing,
+                                    acks,
+                                });
+                                *index += 1;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        cells
+    }
+}
+
+/// All replicas together; about what one fast local disk takes through the page cache.
+pub const UNPACED_BYTES_PER_S: u64 = 1_000_000_000;
+
+/// Repeat `r` of `n` starts `r/n` of the way round.
+fn rotate<T>(items: &mut [T], repeat: usize, repeats: usize) {
+    if items.is_empty() {
+        return;
+    }
+    let step = (items.len() / repeats).max(1);
+    items.rotate_left(repeat * step % items.len());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const TWO_BY_TWO: &str = r#"
+        name = "t"
+        [load]
+        repeats = 2
+        [matrix]
+        acks = [1, "all"]
+        durability = ["page-cache", "fsync"]
+    "#;
+
+    fn workload() -> Workload {
+        Workload::from_text(Path::new("t.toml"), TWO_BY_TWO).expect("a good workload")
+    }
+
+    #[test]
+    fn cells_are_numbered_in_matrix_order() {
+        let cells = workload().cells();
+        let named: Vec<String> =
+            cells.iter().map(|c| format!("{} {} {}", c.index, c.durability, c.acks)).collect();
+        assert_eq!(named, ["0 page-cache 1", "1 page-cache all", "2 fsync 1", "3 fsync all"]);
+    }
+
+    #[test]
+    fn repeats_are_interleaved_and_start_elsewhere() {
+        let order: Vec<Vec<usize>> = workload()
+            .rounds()
+            .iter()
+            .map(|round| {
+                round.blocks.iter().flat_map(|b| b.cells.iter().map(|c| c.index)).collect()
+            })
+            .collect();
+        assert_eq!(order, [vec![0, 1, 2, 3], vec![3, 2, 1, 0]]);
+    }
+
+    #[test]
+    fn space_is_planned_for_all_replicas_and_prepared_segments() {
+        let workload = workload();
+        let written = 1_000 * (1_024 + 80) * 3 * 55 / 10;
+        let segments = 2 * (64 << 20) * 3;
+        assert_eq!(workload.planned_bytes(), 2 * (written + segments));
+    }
+}

@@ -1,0 +1,102 @@
+//! Every default, once. Where Kafka has the setting, Kafka's value, so that figures compare; where
+//! it does not, the reason is given.
+
+use std::time::Duration;
+
+use crate::types::{CommitRoute, DurabilityMode, EngineKind, Flush};
+
+/// Brokers of an embedded cluster.
+pub const BROKERS: u64 = 3;
+/// Replicas of each partition.
+pub const REPLICATION_FACTOR: u64 = 3;
+/// `min.insync.replicas`: Kafka's own default is 1, its documentation's advice for RF 3 is 2.
+pub const MIN_ISR: u64 = 2;
+/// The event loop.
+pub const ENGINE: EngineKind = EngineKind::Uring;
+/// Event loops per broker: several brokers share a host here, so one each.
+pub const SHARDS: u64 = 1;
+/// Unpinned: with more parties than cores, pinning raises latency (spec/io.md section 3).
+pub const PIN: bool = false;
+/// Segment size. Kafka's 1 GiB would have to be zero-filled before a short cell could use it.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Recent batches kept in memory per partition: seconds of a modest rate, bounded under overload.
+pub const MEMORY_BYTES: u64 = 32 << 20;
+/// `max.message.bytes`.
+pub const MESSAGE_BYTES_MAX: u64 = 1_048_588;
+/// `socket.request.max.bytes`.
+pub const REQUEST_BYTES_MAX: u64 = 104_857_600;
+/// Commit groups in flight per partition: one, so that whatever arrives meanwhile is the next group.
+pub const COMMIT_PIPELINE_DEPTH: u64 = 1;
+/// `broker.heartbeat.interval.ms`.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
+/// `broker.session.timeout.ms`.
+pub const SESSION_TIMEOUT: Duration = Duration::from_secs(9);
+/// `replica.lag.time.max.ms`.
+pub const REPLICA_LAG_TIME_MAX: Duration = Duration::from_secs(30);
+/// `replica.fetch.wait.max.ms`.
+pub const REPLICA_FETCH_WAIT_MAX: Duration = Duration::from_millis(500);
+/// `replica.fetch.backoff.ms`.
+pub const REPLICA_FETCH_BACKOFF: Duration = Duration::from_secs(1);
+/// `replica.fetch.max.bytes`.
+pub const REPLICA_FETCH_BYTES_MAX: u64 = 1_048_576;
+/// `metadata.append.linger`: zero (Kafka waits 25 ms), so that the rest of an ISR change shows.
+pub const METADATA_APPEND_LINGER: Duration = Duration::ZERO;
+/// A frame that stops half-way closes its connection after this (`connections.max.idle.ms`
+/// scaled down: nothing idles inside a frame for ten minutes).
+pub const HALF_FRAME_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Unanswered requests per connection before reading pauses.
+pub const IN_FLIGHT_REQUESTS_MAX: u64 = 1_024;
+/// Appended, not yet durable bytes per shard before producers are no longer read from.
+pub const UNDURABLE_BYTES_MAX: u64 = 64 << 20;
+/// `node.id` of the controller in an embedded cluster; brokers count from 1.
+pub const CONTROLLER_NODE_ID: u64 = 100;
+
+/// `flush.messages` of `page-cache-flush`: at 2000 records/s a sync each 50 ms, so that p50 shows
+/// the page cache and p99 the sync.
+pub const FLUSH_MESSAGES: u64 = 100;
+/// `flush.ms` of `page-cache-flush`.
+pub const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Load before measuring starts.
+pub const WARMUP: Duration = Duration::from_millis(500);
+/// Measured time per cell and repeat.
+pub const DURATION: Duration = Duration::from_secs(5);
+/// Times the matrix is run, interleaved.
+pub const REPEATS: u64 = 2;
+/// Seed of payloads and arrivals.
+pub const SEED: u64 = 1;
+/// Producer connections per leader.
+pub const CONNECTIONS: u64 = 1;
+/// Unanswered produce requests per connection. Kafka's 5 would turn an open loop into a closed one.
+pub const IN_FLIGHT_MAX: u64 = 256;
+/// `batch.size`.
+pub const BATCH_BYTES: u64 = 16_384;
+/// `linger.ms`: zero, to keep the client's own wait out of the latency.
+pub const LINGER: Duration = Duration::ZERO;
+/// Share of each payload that compresses away: none, so that no layer can shrink the writes (M35).
+pub const COMPRESSIBILITY: f64 = 0.0;
+/// Records per second where the workload names no rate.
+pub const RATE_PER_S: u64 = 1_000;
+/// Value size of a record.
+pub const RECORD_BYTES: u64 = 1_024;
+/// Partitions of a cell's topic.
+pub const PARTITIONS: u64 = 1;
+
+/// Measured time per cell under `--quick`.
+pub const QUICK_DURATION: Duration = Duration::from_millis(700);
+/// Warm-up per cell under `--quick`.
+pub const QUICK_WARMUP: Duration = Duration::from_millis(200);
+
+/// The `page-cache-flush` thresholds.
+pub const FLUSH: Flush = Flush { messages: FLUSH_MESSAGES, interval: FLUSH_INTERVAL };
+
+/// How a commit group reaches the disk unless `commit.route` says otherwise (spec/io.md finding 3:
+/// buffered io_uring writes always go to a worker thread, so buffered modes write inline).
+pub fn commit_route(durability: DurabilityMode) -> CommitRoute {
+    match durability {
+        DurabilityMode::PageCache => CommitRoute::Inline,
+        DurabilityMode::PageCacheFlush(_) | DurabilityMode::Fsync => CommitRoute::BlockingHelper,
+        DurabilityMode::Direct | DurabilityMode::DirectDsync => CommitRoute::AsyncDsync,
+        DurabilityMode::DirectFsync => CommitRoute::LinkedFsync,
+    }
+}

@@ -1,0 +1,426 @@
+//! A node's own TOML file, both ways: read by `ackmark broker` and `ackmark controller`, written by
+//! the harness for its children.
+//!
+//! `data_dir` is relative to the file's folder, so a folder whose name is not UTF-8 still works.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::defaults;
+use super::node::{BrokerConfig, ControllerConfig, LogConfig};
+use super::read::{ConfigError, Field, Source, whole};
+use super::units::{self, Scalar};
+use super::workload::{ENGINES, durability_modes};
+use crate::types::{BrokerId, CommitRoute, DurabilityMode, Flush};
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawBroker {
+    node_id: Field,
+    cluster_id: Field,
+    listen: Field,
+    data_dir: Field,
+    controller: Field,
+    engine: Field,
+    shards: Field,
+    pin: Field,
+    heartbeat_interval: Field,
+    request_bytes_max: Field,
+    half_frame_idle_max: Field,
+    in_flight_requests_max: Field,
+    undurable_bytes_max: Field,
+    #[serde(default)]
+    log: RawLog,
+    #[serde(default)]
+    replica: RawReplica,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawLog {
+    durability: Field,
+    flush_messages: Field,
+    flush_interval: Field,
+    commit_route: Field,
+    commit_pipeline_depth: Field,
+    segment_bytes: Field,
+    memory_bytes: Field,
+    message_bytes_max: Field,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawReplica {
+    lag_time_max: Field,
+    fetch_wait_max: Field,
+    fetch_backoff: Field,
+    fetch_bytes_max: Field,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct RawController {
+    node_id: Field,
+    cluster_id: Field,
+    listen: Field,
+    data_dir: Field,
+    session_timeout: Field,
+    metadata_append_linger: Field,
+    request_bytes_max: Field,
+}
+
+const COMMIT_ROUTES: [(&str, CommitRoute); 4] = [
+    ("async-dsync", CommitRoute::AsyncDsync),
+    ("linked-fsync", CommitRoute::LinkedFsync),
+    ("blocking-helper", CommitRoute::BlockingHelper),
+    ("inline", CommitRoute::Inline),
+];
+
+impl BrokerConfig {
+    /// Reads a broker's file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
+    pub fn from_file(file: &Path) -> Result<BrokerConfig, ConfigError> {
+        BrokerConfig::from_text(file, &read_text(file)?)
+    }
+
+    /// As [`BrokerConfig::from_file`] for text in memory.
+    ///
+    /// # Errors
+    /// As [`BrokerConfig::from_file`], but for reading.
+    pub fn from_text(file: &Path, text: &str) -> Result<BrokerConfig, ConfigError> {
+        let source = Source::new(file, text);
+        let raw: RawBroker = source.raw()?;
+        Ok(BrokerConfig {
+            node_id: node_id(&source, &raw.node_id)?,
+            cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
+            listen: source.needed("listen", &raw.listen, address)?,
+            data_dir: data_dir(&source, file, &raw.data_dir)?,
+            controller: source.needed("controller", &raw.controller, address)?,
+            engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
+            shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
+            pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
+            log: log(&source, &raw.log)?,
+            heartbeat_interval: source.duration(
+                "heartbeat_interval",
+                &raw.heartbeat_interval,
+                defaults::HEARTBEAT_INTERVAL,
+            )?,
+            replica_lag_time_max: source.duration(
+                "replica.lag_time_max",
+                &raw.replica.lag_time_max,
+                defaults::REPLICA_LAG_TIME_MAX,
+            )?,
+            replica_fetch_wait_max: source.duration(
+                "replica.fetch_wait_max",
+                &raw.replica.fetch_wait_max,
+                defaults::REPLICA_FETCH_WAIT_MAX,
+            )?,
+            replica_fetch_backoff: source.duration(
+                "replica.fetch_backoff",
+                &raw.replica.fetch_backoff,
+                defaults::REPLICA_FETCH_BACKOFF,
+            )?,
+            replica_fetch_bytes_max: whole(source.bytes(
+                "replica.fetch_bytes_max",
+                &raw.replica.fetch_bytes_max,
+                defaults::REPLICA_FETCH_BYTES_MAX,
+                1 << 10..=1 << 30,
+            )?),
+            request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
+            half_frame_idle_max: source.duration(
+                "half_frame_idle_max",
+                &raw.half_frame_idle_max,
+                defaults::HALF_FRAME_IDLE_MAX,
+            )?,
+            in_flight_requests_max: source.count(
+                "in_flight_requests_max",
+                &raw.in_flight_requests_max,
+                defaults::IN_FLIGHT_REQUESTS_MAX,
+                1..=1 << 20,
+            )?,
+            undurable_bytes_max: whole(source.bytes(
+                "undurable_bytes_max",
+                &raw.undurable_bytes_max,
+                defaults::UNDURABLE_BYTES_MAX,
+                1 << 20..=1 << 36,
+            )?),
+        })
+    }
+
+    /// The file that reads back as this configuration, with every value spelled out.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unwritable`] when the data directory's path is not UTF-8; give a relative one.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        let raw = RawBroker {
+            node_id: integer(self.node_id.0),
+            cluster_id: text(&self.cluster_id),
+            listen: text(self.listen),
+            data_dir: path(&self.data_dir)?,
+            controller: text(self.controller),
+            engine: text(self.engine.name()),
+            shards: integer(self.shards as i64),
+            pin: written(Scalar::Boolean(self.pin)),
+            heartbeat_interval: text(units::show_duration(self.heartbeat_interval)),
+            request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
+            half_frame_idle_max: text(units::show_duration(self.half_frame_idle_max)),
+            in_flight_requests_max: integer(self.in_flight_requests_max as i64),
+            undurable_bytes_max: text(units::show_size(self.undurable_bytes_max as u64)),
+            log: raw_log(&self.log),
+            replica: RawReplica {
+                lag_time_max: text(units::show_duration(self.replica_lag_time_max)),
+                fetch_wait_max: text(units::show_duration(self.replica_fetch_wait_max)),
+                fetch_backoff: text(units::show_duration(self.replica_fetch_backoff)),
+                fetch_bytes_max: text(units::show_size(self.replica_fetch_bytes_max as u64)),
+            },
+        };
+        to_toml(&raw)
+    }
+}
+
+impl ControllerConfig {
+    /// Reads a controller's file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
+    pub fn from_file(file: &Path) -> Result<ControllerConfig, ConfigError> {
+        ControllerConfig::from_text(file, &read_text(file)?)
+    }
+
+    /// As [`ControllerConfig::from_file`] for text in memory.
+    ///
+    /// # Errors
+    /// As [`ControllerConfig::from_file`], but for reading.
+    pub fn from_text(file: &Path, text: &str) -> Result<ControllerConfig, ConfigError> {
+        let source = Source::new(file, text);
+        let raw: RawController = source.raw()?;
+        Ok(ControllerConfig {
+            node_id: node_id(&source, &raw.node_id)?,
+            cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
+            listen: source.needed("listen", &raw.listen, address)?,
+            data_dir: data_dir(&source, file, &raw.data_dir)?,
+            session_timeout: source.duration(
+                "session_timeout",
+                &raw.session_timeout,
+                defaults::SESSION_TIMEOUT,
+            )?,
+            metadata_append_linger: source.or(
+                "metadata_append_linger",
+                &raw.metadata_append_linger,
+                defaults::METADATA_APPEND_LINGER,
+                units::duration,
+            )?,
+            request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
+        })
+    }
+
+    /// The file that reads back as this configuration, with every value spelled out.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unwritable`] when the data directory's path is not UTF-8; give a relative one.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        let raw = RawController {
+            node_id: integer(self.node_id.0),
+            cluster_id: text(&self.cluster_id),
+            listen: text(self.listen),
+            data_dir: path(&self.data_dir)?,
+            session_timeout: text(units::show_duration(self.session_timeout)),
+            metadata_append_linger: text(units::show_duration(self.metadata_append_linger)),
+            request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
+        };
+        to_toml(&raw)
+    }
+}
+
+fn log(source: &Source<'_>, raw: &RawLog) -> Result<LogConfig, ConfigError> {
+    let flush = Flush {
+        messages: source.or(
+            "log.flush_messages",
+            &raw.flush_messages,
+            defaults::FLUSH_MESSAGES,
+            units::count(1..=i64::MAX as u64),
+        )?,
+        interval: source.duration(
+            "log.flush_interval",
+            &raw.flush_interval,
+            defaults::FLUSH_INTERVAL,
+        )?,
+    };
+    let modes = durability_modes(flush);
+    let durability = source.needed("log.durability", &raw.durability, units::choice(&modes))?;
+    Ok(LogConfig {
+        durability,
+        commit_route: source.or(
+            "log.commit_route",
+            &raw.commit_route,
+            defaults::commit_route(durability),
+            units::choice(&COMMIT_ROUTES),
+        )?,
+        commit_pipeline_depth: source.count(
+            "log.commit_pipeline_depth",
+            &raw.commit_pipeline_depth,
+            defaults::COMMIT_PIPELINE_DEPTH,
+            1..=64,
+        )?,
+        segment_bytes: source.bytes(
+            "log.segment_bytes",
+            &raw.segment_bytes,
+            defaults::SEGMENT_BYTES,
+            1 << 20..=1 << 31,
+        )?,
+        memory_bytes: whole(source.bytes(
+            "log.memory_bytes",
+            &raw.memory_bytes,
+            defaults::MEMORY_BYTES,
+            1 << 20..=1 << 36,
+        )?),
+        message_bytes_max: whole(source.bytes(
+            "log.message_bytes_max",
+            &raw.message_bytes_max,
+            defaults::MESSAGE_BYTES_MAX,
+            1 << 10..=64 << 20,
+        )?),
+    })
+}
+
+fn raw_log(log: &LogConfig) -> RawLog {
+    let (flush_messages, flush_interval) = match log.durability {
+        DurabilityMode::PageCacheFlush(flush) => (
+            integer(i64::try_from(flush.messages).unwrap_or(i64::MAX)),
+            text(units::show_duration(flush.interval)),
+        ),
+        _ => (None, None),
+    };
+    RawLog {
+        durability: text(log.durability.name()),
+        flush_messages,
+        flush_interval,
+        commit_route: text(log.commit_route.name()),
+        commit_pipeline_depth: integer(log.commit_pipeline_depth as i64),
+        segment_bytes: text(units::show_size(log.segment_bytes)),
+        memory_bytes: text(units::show_size(log.memory_bytes as u64)),
+        message_bytes_max: text(units::show_size(log.message_bytes_max as u64)),
+    }
+}
+
+fn node_id(source: &Source<'_>, field: &Field) -> Result<BrokerId, ConfigError> {
+    let id = source.needed("node_id", field, units::count(0..=i32::MAX as u64))?;
+    Ok(BrokerId(i32::try_from(id).unwrap_or(i32::MAX)))
+}
+
+fn request_bytes_max(source: &Source<'_>, field: &Field) -> Result<usize, ConfigError> {
+    let range = 1 << 10..=i32::MAX as u64;
+    source.bytes("request_bytes_max", field, defaults::REQUEST_BYTES_MAX, range).map(whole)
+}
+
+fn data_dir(
+    source: &Source<'_>,
+    file: &Path,
+    field: &Field,
+) -> Result<std::path::PathBuf, ConfigError> {
+    let written = source.needed("data_dir", field, units::text)?;
+    Ok(file.parent().unwrap_or(Path::new("")).join(written))
+}
+
+fn address(value: &Scalar) -> Result<SocketAddr, String> {
+    let problem = "must be an IP address and a port, such as \"127.0.0.1:9092\"";
+    units::text(value)?.parse().map_err(|_| problem.to_owned())
+}
+
+fn read_text(file: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(file)
+        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })
+}
+
+fn to_toml(raw: &impl Serialize) -> Result<String, ConfigError> {
+    toml::to_string(raw).map_err(|error| ConfigError::Unwritable {
+        key: "node file".to_owned(),
+        value: error.to_string(),
+        problem: "cannot be written as TOML".to_owned(),
+    })
+}
+
+fn path(path: &Path) -> Result<Field, ConfigError> {
+    let utf8 = path.to_str().ok_or_else(|| ConfigError::Unwritable {
+        key: "data_dir".to_owned(),
+        value: path.display().to_string(),
+        problem: "is not UTF-8; name it relative to the file's folder".to_owned(),
+    })?;
+    Ok(text(utf8))
+}
+
+fn written(value: Scalar) -> Field {
+    Some(Spanned::new(0..0, value))
+}
+
+fn text(value: impl Display) -> Field {
+    written(Scalar::Text(value.to_string()))
+}
+
+fn integer(value: impl Into<i64>) -> Field {
+    written(Scalar::Integer(value.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn broker() -> BrokerConfig {
+        let text = r#"
+            node_id = 1
+            cluster_id = "c"
+            listen = "127.0.0.1:0"
+            data_dir = "broker-1"
+            controller = "127.0.0.1:9093"
+            [log]
+            durability = "page-cache-flush"
+            flush_messages = 7
+            flush_interval = "1m30s"
+        "#;
+        BrokerConfig::from_text(Path::new("/run/broker.toml"), text).expect("a good file")
+    }
+
+    #[test]
+    fn a_broker_file_reads_back_as_it_was_written() {
+        let broker = broker();
+        assert_eq!(broker.data_dir, Path::new("/run/broker-1"));
+        let flush = Flush { messages: 7, interval: Duration::from_secs(90) };
+        assert_eq!(broker.log.durability, DurabilityMode::PageCacheFlush(flush));
+        assert_eq!(broker.engine, crate::types::EngineKind::Uring);
+
+        let text = broker.to_toml().expect("an UTF-8 path");
+        let again = BrokerConfig::from_text(Path::new("/run/broker.toml"), &text);
+        assert_eq!(again.expect("what was written"), broker);
+    }
+
+    #[test]
+    fn a_controller_file_reads_back_as_it_was_written() {
+        let text =
+            "node_id = 100\ncluster_id = \"c\"\nlisten = \"[::1]:9093\"\ndata_dir = \"/d\"\n";
+        let file = Path::new("/run/controller.toml");
+        let controller = ControllerConfig::from_text(file, text).expect("a good file");
+        assert_eq!(controller.session_timeout, Duration::from_secs(9));
+        let text = controller.to_toml().expect("an UTF-8 path");
+        let again = ControllerConfig::from_text(file, &text);
+        assert_eq!(again.expect("what was written"), controller);
+    }
+
+    #[test]
+    fn errors_name_place_key_value_and_what_is_allowed() {
+        let text = "node_id = 1\ncluster_id = \"c\"\nlisten = \"localhost\"\n";
+        let error = BrokerConfig::from_text(Path::new("b.toml"), text).expect_err("a bad address");
+        assert_eq!(
+            error.to_string(),
+            "b.toml:3:10: listen = \"localhost\": must be an IP address and a port, such as \
+             \"127.0.0.1:9092\""
+        );
+    }
+}

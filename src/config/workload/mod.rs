@@ -1,0 +1,226 @@
+//! A workload as meant: the cluster to start, the load to drive, the matrix of cells to measure.
+//!
+//! Reading and checking is in `raw`; what a workload runs, in which order, is in
+//! [`super::cells`].
+
+mod raw;
+
+pub(super) use raw::{ENGINES, durability_modes};
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+
+use super::{ConfigError, defaults};
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Names the result folder: letters, digits, `-`, `_` and `.`, not starting with `.`.
+    pub name: String,
+    /// The cluster each cell runs on.
+    pub cluster: Cluster,
+    /// How load is made.
+    pub load: Load,
+    /// What is varied.
+    pub matrix: Matrix,
+}
+
+/// The cluster each cell runs on; a fresh one for each engine and durability mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Broker processes; at least the replication factor.
+    pub brokers: usize,
+    /// Replicas of each partition.
+    pub replication_factor: usize,
+    /// `min.insync.replicas`; at most the replication factor.
+    pub min_isr: usize,
+    /// Event loops per broker.
+    pub shards: usize,
+    /// Whether broker threads are pinned to CPUs.
+    pub pin: bool,
+    /// Segment size.
+    pub segment_bytes: u64,
+    /// Recent batches kept in memory per partition.
+    pub memory_bytes: usize,
+    /// `max.message.bytes`.
+    pub message_bytes_max: usize,
+    /// Appended, not yet durable bytes per shard before producers are no longer read from.
+    pub undurable_bytes_max: usize,
+    /// How a commit group reaches the disk.
+    pub commit_route: CommitRouteChoice,
+    /// Commit groups in flight per partition.
+    pub commit_pipeline_depth: usize,
+    /// `replica.lag.time.max.ms`.
+    pub replica_lag_time_max: Duration,
+    /// `replica.fetch.wait.max.ms`.
+    pub replica_fetch_wait_max: Duration,
+    /// `replica.fetch.backoff.ms`.
+    pub replica_fetch_backoff: Duration,
+    /// `replica.fetch.max.bytes`.
+    pub replica_fetch_bytes_max: usize,
+    /// `broker.heartbeat.interval.ms`; shorter than the session timeout.
+    pub heartbeat_interval: Duration,
+    /// `broker.session.timeout.ms`.
+    pub session_timeout: Duration,
+    /// How long the controller lets metadata records wait for company.
+    pub metadata_append_linger: Duration,
+}
+
+/// `commit.route` as chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitRouteChoice {
+    /// Each durability mode's own default ([`defaults::commit_route`]).
+    ByMode,
+    /// The same for every mode.
+    Fixed(CommitRoute),
+}
+
+impl CommitRouteChoice {
+    /// The route under `durability`.
+    pub fn under(self, durability: DurabilityMode) -> CommitRoute {
+        match self {
+            CommitRouteChoice::ByMode => defaults::commit_route(durability),
+            CommitRouteChoice::Fixed(route) => route,
+        }
+    }
+
+    /// As written in a workload.
+    pub fn name(self) -> &'static str {
+        match self {
+            CommitRouteChoice::ByMode => "by-mode",
+            CommitRouteChoice::Fixed(route) => route.name(),
+        }
+    }
+}
+
+/// How load is made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Load before measuring starts; not longer than `duration`.
+    pub warmup: Duration,
+    /// Measured time per cell and repeat; above zero.
+    pub duration: Duration,
+    /// Times the matrix is run, interleaved; at least 1.
+    pub repeats: usize,
+    /// Seed of payloads and arrivals.
+    pub seed: u64,
+    /// Producer connections per leader.
+    pub connections: usize,
+    /// Unanswered produce requests per connection.
+    pub in_flight_max: usize,
+    /// Largest record batch.
+    pub batch_bytes: usize,
+    /// How long a record waits for company in its batch.
+    pub linger: Duration,
+    /// Share of each payload that compresses away, 0 to 1.
+    pub compressibility: f64,
+}
+
+/// When records are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    /// By schedule, whatever the answers do. Latency starts at the scheduled time.
+    Open {
+        /// Records per second over all partitions.
+        rate_per_s: u64,
+        /// Gaps between records.
+        arrival: Arrival,
+    },
+    /// The next record of a connection leaves when the one before was answered.
+    Closed,
+    /// Every connection's window is kept full.
+    Max,
+}
+
+impl Pacing {
+    /// `open`, `closed` or `max`.
+    pub fn mode_name(self) -> &'static str {
+        match self {
+            Pacing::Open { .. } => "open",
+            Pacing::Closed => "closed",
+            Pacing::Max => "max",
+        }
+    }
+}
+
+/// Gaps between scheduled records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Equal gaps.
+    Uniform,
+    /// Exponential gaps, seeded.
+    Poisson,
+}
+
+impl Arrival {
+    /// As written in a workload.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Uniform => "uniform",
+            Arrival::Poisson => "poisson",
+        }
+    }
+}
+
+/// What is varied. Every list holds at least one value and none twice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix {
+    /// Event loops.
+    pub engines: Vec<EngineKind>,
+    /// Durability modes.
+    pub durabilities: Vec<DurabilityMode>,
+    /// `hwm.gate`.
+    pub hwm_gates: Vec<HwmGate>,
+    /// `isr.wait`.
+    pub isr_waits: Vec<IsrWait>,
+    /// Partitions of the cell's topic.
+    pub partitions: Vec<u32>,
+    /// Value size of a record.
+    pub record_bytes: Vec<usize>,
+    /// Rates, or the one closed or max pacing.
+    pub pacings: Vec<Pacing>,
+    /// `acks`.
+    pub acks: Vec<Acks>,
+    /// The thresholds of `page-cache-flush`.
+    pub flush: Flush,
+}
+
+impl Workload {
+    /// Reads a workload file.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the file cannot be read, is not TOML, has an unknown key, or a value that is
+    /// not allowed by itself or beside the others.
+    pub fn from_file(file: &Path) -> Result<Workload, ConfigError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+        Workload::from_text(file, &text)
+    }
+
+    /// As [`Workload::from_file`] for text that is in memory; `file` only names it in errors.
+    ///
+    /// # Errors
+    /// As [`Workload::from_file`], but for reading.
+    pub fn from_text(file: &Path, text: &str) -> Result<Workload, ConfigError> {
+        raw::read(file, text)
+    }
+
+    /// The same cells, about a second each, once: `--quick`.
+    pub fn quick(mut self) -> Workload {
+        self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
+        self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
+        self.load.repeats = 1;
+        self
+    }
+
+    /// The same cells on one engine: `--engine`.
+    pub fn on_engine(mut self, engine: EngineKind) -> Workload {
+        self.matrix.engines = vec![engine];
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

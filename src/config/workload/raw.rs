@@ -1,0 +1,459 @@
+//! A workload as typed, and the checks that give it its meaning.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::config::read::{ConfigError, Field, List, Source, whole};
+use crate::config::{defaults, units};
+use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+
+use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Workload};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkload {
+    name: Field,
+    #[serde(default)]
+    cluster: RawCluster,
+    #[serde(default)]
+    load: RawLoad,
+    #[serde(default)]
+    matrix: RawMatrix,
+    #[serde(default)]
+    flush: RawFlush,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawCluster {
+    brokers: Field,
+    replication_factor: Field,
+    min_isr: Field,
+    engine: Field,
+    shards: Field,
+    pin: Field,
+    segment_bytes: Field,
+    memory_bytes: Field,
+    message_bytes_max: Field,
+    undurable_bytes_max: Field,
+    commit_route: Field,
+    commit_pipeline_depth: Field,
+    replica_lag_time_max: Field,
+    replica_fetch_wait_max: Field,
+    replica_fetch_backoff: Field,
+    replica_fetch_bytes_max: Field,
+    heartbeat_interval: Field,
+    session_timeout: Field,
+    metadata_append_linger: Field,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawLoad {
+    mode: Field,
+    arrival: Field,
+    warmup: Field,
+    duration: Field,
+    repeats: Field,
+    seed: Field,
+    connections: Field,
+    in_flight_max: Field,
+    batch_bytes: Field,
+    linger: Field,
+    compressibility: Field,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawMatrix {
+    engine: List,
+    durability: List,
+    hwm_gate: List,
+    isr_wait: List,
+    partitions: List,
+    record_bytes: List,
+    rate: List,
+    acks: List,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawFlush {
+    messages: Field,
+    interval: Field,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Open,
+    Closed,
+    Max,
+}
+
+/// Longest measured time: a day, so that sums of times stay far from overflow.
+const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
+    let source = Source::new(file, text);
+    let raw: RawWorkload = source.raw()?;
+    let name = source.needed("name", &raw.name, folder_name)?;
+    let cluster = cluster(&source, &raw.cluster)?;
+    let load = load(&source, &raw.load)?;
+    if load.batch_bytes > cluster.message_bytes_max {
+        let problem =
+            format!("must be at most cluster.message_bytes_max, {}", cluster.message_bytes_max);
+        let batch_bytes = &raw.load.batch_bytes;
+        return Err(source.clash("load.batch_bytes", batch_bytes, load.batch_bytes, problem));
+    }
+    let matrix = matrix(&source, &raw, cluster.message_bytes_max)?;
+    if matrix.pacings.contains(&Pacing::Closed) && matrix.acks.contains(&Acks::None) {
+        let problem =
+            "must not list 0 when load.mode = \"closed\": a closed loop waits for answers";
+        let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
+        return Err(source.refused("matrix.acks", span, "[…]", problem));
+    }
+    Ok(Workload { name, cluster, load, matrix })
+}
+
+fn folder_name(value: &units::Scalar) -> Result<String, String> {
+    let name = units::text(value)?;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !name.is_empty() && name.len() <= 100 && name.chars().all(allowed) && !name.starts_with('.')
+    {
+        return Ok(name);
+    }
+    Err("must be 1 to 100 letters, digits, - _ or ., not starting with .: it names a folder"
+        .to_owned())
+}
+
+fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError> {
+    let (brokers, replication_factor, min_isr) = replication(source, raw)?;
+    let (heartbeat_interval, session_timeout) = liveness(source, raw)?;
+    let (segment_bytes, message_bytes_max) = segment(source, raw)?;
+    let memory = |key, field, default| source.bytes(key, field, default, 1 << 20..=1 << 36);
+    Ok(Cluster {
+        brokers,
+        replication_factor,
+        min_isr,
+        shards: source.count("cluster.shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
+        pin: source.or("cluster.pin", &raw.pin, defaults::PIN, units::flag)?,
+        segment_bytes,
+        message_bytes_max,
+        memory_bytes: whole(memory(
+            "cluster.memory_bytes",
+            &raw.memory_bytes,
+            defaults::MEMORY_BYTES,
+        )?),
+        undurable_bytes_max: whole(memory(
+            "cluster.undurable_bytes_max",
+            &raw.undurable_bytes_max,
+            defaults::UNDURABLE_BYTES_MAX,
+        )?),
+        commit_route: source.or(
+            "cluster.commit_route",
+            &raw.commit_route,
+            CommitRouteChoice::ByMode,
+            units::choice(&COMMIT_ROUTES),
+        )?,
+        commit_pipeline_depth: source.count(
+            "cluster.commit_pipeline_depth",
+            &raw.commit_pipeline_depth,
+            defaults::COMMIT_PIPELINE_DEPTH,
+            1..=64,
+        )?,
+        replica_lag_time_max: source.duration(
+            "cluster.replica_lag_time_max",
+            &raw.replica_lag_time_max,
+            defaults::REPLICA_LAG_TIME_MAX,
+        )?,
+        replica_fetch_wait_max: source.duration(
+            "cluster.replica_fetch_wait_max",
+            &raw.replica_fetch_wait_max,
+            defaults::REPLICA_FETCH_WAIT_MAX,
+        )?,
+        replica_fetch_backoff: source.duration(
+            "cluster.replica_fetch_backoff",
+            &raw.replica_fetch_backoff,
+            defaults::REPLICA_FETCH_BACKOFF,
+        )?,
+        replica_fetch_bytes_max: whole(source.bytes(
+            "cluster.replica_fetch_bytes_max",
+            &raw.replica_fetch_bytes_max,
+            defaults::REPLICA_FETCH_BYTES_MAX,
+            1 << 10..=1 << 30,
+        )?),
+        heartbeat_interval,
+        session_timeout,
+        metadata_append_linger: source.or(
+            "cluster.metadata_append_linger",
+            &raw.metadata_append_linger,
+            defaults::METADATA_APPEND_LINGER,
+            units::duration,
+        )?,
+    })
+}
+
+/// min ISR <= replication factor <= brokers.
+fn replication(
+    source: &Source<'_>,
+    raw: &RawCluster,
+) -> Result<(usize, usize, usize), ConfigError> {
+    let brokers = source.count("cluster.brokers", &raw.brokers, defaults::BROKERS, 1..=64)?;
+    let key = "cluster.replication_factor";
+    let factor =
+        source.count(key, &raw.replication_factor, defaults::REPLICATION_FACTOR, 1..=64)?;
+    if factor > brokers {
+        let problem = format!("must be at most cluster.brokers, which is {brokers}");
+        return Err(source.clash(key, &raw.replication_factor, factor, problem));
+    }
+    let key = "cluster.min_isr";
+    let min_isr = source.count(key, &raw.min_isr, defaults::MIN_ISR, 1..=64)?;
+    if min_isr > factor {
+        let problem = format!("must be at most cluster.replication_factor, which is {factor}");
+        return Err(source.clash(key, &raw.min_isr, min_isr, problem));
+    }
+    Ok((brokers, factor, min_isr))
+}
+
+/// heartbeat interval < session timeout.
+fn liveness(source: &Source<'_>, raw: &RawCluster) -> Result<(Duration, Duration), ConfigError> {
+    let session = source.duration(
+        "cluster.session_timeout",
+        &raw.session_timeout,
+        defaults::SESSION_TIMEOUT,
+    )?;
+    let key = "cluster.heartbeat_interval";
+    let heartbeat = source.duration(key, &raw.heartbeat_interval, defaults::HEARTBEAT_INTERVAL)?;
+    if heartbeat >= session {
+        let problem = format!(
+            "must be shorter than cluster.session_timeout, which is {}",
+            units::show_duration(session)
+        );
+        let shown = units::show_duration(heartbeat);
+        return Err(source.clash(key, &raw.heartbeat_interval, shown, problem));
+    }
+    Ok((heartbeat, session))
+}
+
+/// A segment holds at least one batch.
+fn segment(source: &Source<'_>, raw: &RawCluster) -> Result<(u64, usize), ConfigError> {
+    let message_bytes_max = source.bytes(
+        "cluster.message_bytes_max",
+        &raw.message_bytes_max,
+        defaults::MESSAGE_BYTES_MAX,
+        1 << 10..=64 << 20,
+    )?;
+    let key = "cluster.segment_bytes";
+    let segment_bytes =
+        source.bytes(key, &raw.segment_bytes, defaults::SEGMENT_BYTES, 1 << 20..=1 << 31)?;
+    if segment_bytes < message_bytes_max {
+        let problem =
+            format!("must hold one batch of cluster.message_bytes_max, {message_bytes_max} bytes");
+        let shown = units::show_size(segment_bytes);
+        return Err(source.clash(key, &raw.segment_bytes, shown, problem));
+    }
+    Ok((segment_bytes, whole(message_bytes_max)))
+}
+
+fn load(source: &Source<'_>, raw: &RawLoad) -> Result<Load, ConfigError> {
+    let duration = source.or("load.duration", &raw.duration, defaults::DURATION, |value| {
+        let duration = units::duration_above_zero(value)?;
+        if duration <= DURATION_MAX { Ok(duration) } else { Err("must be at most 24h".to_owned()) }
+    })?;
+    let key = "load.warmup";
+    let warmup = source.or(key, &raw.warmup, defaults::WARMUP.min(duration), units::duration)?;
+    if warmup > duration {
+        let problem = format!(
+            "the warm-up is longer than the run; must be at most load.duration, which is {}",
+            units::show_duration(duration)
+        );
+        return Err(source.clash(key, &raw.warmup, units::show_duration(warmup), problem));
+    }
+    Ok(Load {
+        warmup,
+        duration,
+        repeats: source.count("load.repeats", &raw.repeats, defaults::REPEATS, 1..=1000)?,
+        seed: source.or(
+            "load.seed",
+            &raw.seed,
+            defaults::SEED,
+            units::count(0..=i64::MAX as u64),
+        )?,
+        connections: source.count(
+            "load.connections",
+            &raw.connections,
+            defaults::CONNECTIONS,
+            1..=1024,
+        )?,
+        in_flight_max: source.count(
+            "load.in_flight_max",
+            &raw.in_flight_max,
+            defaults::IN_FLIGHT_MAX,
+            1..=65_536,
+        )?,
+        batch_bytes: whole(source.bytes(
+            "load.batch_bytes",
+            &raw.batch_bytes,
+            defaults::BATCH_BYTES,
+            128..=64 << 20,
+        )?),
+        linger: source.or("load.linger", &raw.linger, defaults::LINGER, units::duration)?,
+        compressibility: source.or(
+            "load.compressibility",
+            &raw.compressibility,
+            defaults::COMPRESSIBILITY,
+            units::ratio,
+        )?,
+    })
+}
+
+fn matrix(
+    source: &Source<'_>,
+    raw: &RawWorkload,
+    message_bytes_max: usize,
+) -> Result<Matrix, ConfigError> {
+    let flush = flush(source, &raw.flush)?;
+    let record_bytes = source.list_or(
+        "matrix.record_bytes",
+        &raw.matrix.record_bytes,
+        vec![defaults::RECORD_BYTES],
+        record_size(message_bytes_max),
+    )?;
+    let partitions = source.list_or(
+        "matrix.partitions",
+        &raw.matrix.partitions,
+        vec![defaults::PARTITIONS],
+        units::count(1..=10_000),
+    )?;
+    Ok(Matrix {
+        engines: engines(source, raw)?,
+        durabilities: source.list_or(
+            "matrix.durability",
+            &raw.matrix.durability,
+            vec![DurabilityMode::PageCache],
+            units::choice(&durability_modes(flush)),
+        )?,
+        hwm_gates: source.list_or(
+            "matrix.hwm_gate",
+            &raw.matrix.hwm_gate,
+            vec![HwmGate::Kip966],
+            units::choice(&[("kip966", HwmGate::Kip966), ("legacy", HwmGate::Legacy)]),
+        )?,
+        isr_waits: source.list_or(
+            "matrix.isr_wait",
+            &raw.matrix.isr_wait,
+            vec![IsrWait::Controller],
+            units::choice(&[("controller", IsrWait::Controller), ("none", IsrWait::None)]),
+        )?,
+        partitions: partitions.into_iter().map(|count| count as u32).collect(),
+        record_bytes: record_bytes.into_iter().map(whole).collect(),
+        pacings: pacings(source, raw)?,
+        acks: source.list_or(
+            "matrix.acks",
+            &raw.matrix.acks,
+            vec![Acks::All],
+            units::choice(&[("0", Acks::None), ("1", Acks::Leader), ("all", Acks::All)]),
+        )?,
+        flush,
+    })
+}
+
+/// A value begins with 32 bytes by which a reader can tell that it is whole and where it belongs.
+const RECORD_BYTES_MIN: u64 = 32;
+
+/// A record must fit into one batch: room for the batch header and the record's own framing is
+/// kept free.
+fn record_size(message_bytes_max: usize) -> impl Fn(&units::Scalar) -> Result<u64, String> {
+    const BATCH_OVERHEAD_BYTES: usize = 128;
+    units::size_in(RECORD_BYTES_MIN..=message_bytes_max.saturating_sub(BATCH_OVERHEAD_BYTES) as u64)
+}
+
+fn flush(source: &Source<'_>, raw: &RawFlush) -> Result<Flush, ConfigError> {
+    Ok(Flush {
+        messages: source.or(
+            "flush.messages",
+            &raw.messages,
+            defaults::FLUSH_MESSAGES,
+            units::count(1..=i64::MAX as u64),
+        )?,
+        interval: source.or(
+            "flush.interval",
+            &raw.interval,
+            defaults::FLUSH_INTERVAL,
+            units::duration_above_zero,
+        )?,
+    })
+}
+
+fn engines(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<EngineKind>, ConfigError> {
+    let engine = source.or(
+        "cluster.engine",
+        &raw.cluster.engine,
+        defaults::ENGINE,
+        units::choice(&ENGINES),
+    )?;
+    if let (Some(_), Some(list)) = (&raw.cluster.engine, &raw.matrix.engine) {
+        let problem = "cluster.engine is set too; keep one of the two";
+        return Err(source.refused("matrix.engine", list.span(), "[…]", problem));
+    }
+    source.list_or("matrix.engine", &raw.matrix.engine, vec![engine], units::choice(&ENGINES))
+}
+
+fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, ConfigError> {
+    let modes = [("open", Mode::Open), ("closed", Mode::Closed), ("max", Mode::Max)];
+    let mode = source.or("load.mode", &raw.load.mode, Mode::Open, units::choice(&modes))?;
+    let fixed = match mode {
+        Mode::Open => {
+            let arrivals = [("uniform", Arrival::Uniform), ("poisson", Arrival::Poisson)];
+            let arrival = source.or(
+                "load.arrival",
+                &raw.load.arrival,
+                Arrival::Uniform,
+                units::choice(&arrivals),
+            )?;
+            let rates = source.list_or(
+                "matrix.rate",
+                &raw.matrix.rate,
+                vec![defaults::RATE_PER_S],
+                units::rate,
+            )?;
+            let open = |rate_per_s| Pacing::Open { rate_per_s, arrival };
+            return Ok(rates.into_iter().map(open).collect());
+        }
+        Mode::Closed => Pacing::Closed,
+        Mode::Max => Pacing::Max,
+    };
+    let problem = format!("has no effect when load.mode = \"{}\"", fixed.mode_name());
+    if let Some(list) = &raw.matrix.rate {
+        return Err(source.refused("matrix.rate", list.span(), "[…]", problem));
+    }
+    if let Some(arrival) = &raw.load.arrival {
+        return Err(source.refused("load.arrival", arrival.span(), arrival.get_ref(), problem));
+    }
+    Ok(vec![fixed])
+}
+
+pub(in crate::config) const ENGINES: [(&str, EngineKind); 2] =
+    [("uring", EngineKind::Uring), ("glommio", EngineKind::Glommio)];
+
+const COMMIT_ROUTES: [(&str, CommitRouteChoice); 5] = [
+    ("by-mode", CommitRouteChoice::ByMode),
+    ("async-dsync", CommitRouteChoice::Fixed(CommitRoute::AsyncDsync)),
+    ("linked-fsync", CommitRouteChoice::Fixed(CommitRoute::LinkedFsync)),
+    ("blocking-helper", CommitRouteChoice::Fixed(CommitRoute::BlockingHelper)),
+    ("inline", CommitRouteChoice::Fixed(CommitRoute::Inline)),
+];
+
+pub(in crate::config) fn durability_modes(flush: Flush) -> [(&'static str, DurabilityMode); 6] {
+    [
+        DurabilityMode::PageCache,
+        DurabilityMode::PageCacheFlush(flush),
+        DurabilityMode::Fsync,
+        DurabilityMode::Direct,
+        DurabilityMode::DirectFsync,
+        DurabilityMode::DirectDsync,
+    ]
+    .map(|mode| (mode.name(), mode))
+}

@@ -1,0 +1,63 @@
+use super::*;
+
+fn read(text: &str) -> Result<Workload, String> {
+    Workload::from_text(Path::new("w.toml"), text).map_err(|error| error.to_string())
+}
+
+fn refusal(text: &str) -> String {
+    read(text).expect_err("a bad workload")
+}
+
+#[test]
+fn a_name_alone_is_a_workload() {
+    let workload = read("name = \"n\"").expect("defaults are a good workload");
+    assert_eq!(workload.cluster.brokers, 3);
+    assert_eq!(workload.matrix.engines, [EngineKind::Uring]);
+    assert_eq!(workload.matrix.durabilities, [DurabilityMode::PageCache]);
+    assert_eq!(
+        workload.matrix.pacings,
+        [Pacing::Open { rate_per_s: 1_000, arrival: Arrival::Uniform }]
+    );
+    assert_eq!(
+        workload.cluster.commit_route.under(DurabilityMode::Fsync),
+        CommitRoute::BlockingHelper
+    );
+}
+
+#[test]
+fn a_short_run_shortens_the_default_warm_up_only() {
+    let workload = read("name = \"n\"\n[load]\nduration = \"100ms\"").expect("a good workload");
+    assert_eq!(workload.load.warmup, Duration::from_millis(100));
+    let error = refusal("name = \"n\"\n[load]\nduration = \"100ms\"\nwarmup = \"1s\"");
+    assert_eq!(
+        error,
+        "w.toml:4:10: load.warmup = \"1s\": the warm-up is longer than the run; must be at most \
+         load.duration, which is 100ms"
+    );
+}
+
+#[test]
+fn an_unknown_key_lists_the_known_ones() {
+    let error = refusal("name = \"n\"\n[flush]\nmessage = 5");
+    assert_eq!(error, "w.toml:3:1: flush.message: no such key; allowed here: messages, interval");
+}
+
+#[test]
+fn a_default_that_clashes_says_it_is_one() {
+    let error = refusal("name = \"n\"\n[cluster]\nbrokers = 1");
+    assert_eq!(
+        error,
+        "w.toml: cluster.replication_factor: the default 3 must be at most cluster.brokers, which \
+         is 1"
+    );
+}
+
+#[test]
+fn quick_keeps_every_cell() {
+    let text = "name = \"n\"\n[matrix]\nacks = [1, \"all\"]\n[load]\nrepeats = 5";
+    let workload = read(text).expect("a good workload");
+    let quick = workload.clone().quick();
+    assert_eq!(quick.cells(), workload.cells());
+    assert_eq!(quick.load.repeats, 1);
+    assert!(quick.load.warmup + quick.load.duration < Duration::from_secs(1));
+}

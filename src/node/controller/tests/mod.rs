@@ -1,0 +1,4 @@
+mod cluster;
+mod frames;
+mod log;
+mod process;

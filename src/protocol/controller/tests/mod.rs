@@ -1,0 +1,4 @@
+mod invariants;
+mod requests;
+mod vectors;
+mod world;

@@ -1,0 +1,140 @@
+//! What was asked for, in the schema's words: the workload with every default, a cell's factors and
+//! its name.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::config::cells::Cell as Planned;
+use crate::config::units::{show_duration, show_size};
+use crate::config::workload::{Pacing, Workload};
+use crate::types::{Acks, HwmGate, IsrWait};
+
+use super::schema;
+
+/// The workload as it goes into the result: by the file's own keys, every default spelled out.
+pub fn workload(workload: &Workload) -> schema::Workload {
+    let object = |value: Value| match value {
+        Value::Object(map) => map.into_iter().collect(),
+        _ => BTreeMap::new(),
+    };
+    let (cluster, load, matrix) = (&workload.cluster, &workload.load, &workload.matrix);
+    let mode = matrix.pacings.first().map_or("open", |pacing| pacing.mode_name());
+    let arrival = matrix.pacings.iter().find_map(|pacing| match pacing {
+        Pacing::Open { arrival, .. } => Some(arrival.name()),
+        Pacing::Closed | Pacing::Max => None,
+    });
+    let rates: Vec<u64> = matrix.pacings.iter().filter_map(rate_per_s).collect();
+    schema::Workload {
+        name: workload.name.clone(),
+        cluster: object(json!({
+            "brokers": cluster.brokers,
+            "replication_factor": cluster.replication_factor,
+            "min_isr": cluster.min_isr,
+            "shards": cluster.shards,
+            "pin": cluster.pin,
+            "segment_bytes": cluster.segment_bytes,
+            "memory_bytes": cluster.memory_bytes,
+            "message_bytes_max": cluster.message_bytes_max,
+            "undurable_bytes_max": cluster.undurable_bytes_max,
+            "commit_route": cluster.commit_route.name(),
+            "commit_pipeline_depth": cluster.commit_pipeline_depth,
+            "replica_lag_time_max": show_duration(cluster.replica_lag_time_max),
+            "replica_fetch_wait_max": show_duration(cluster.replica_fetch_wait_max),
+            "replica_fetch_backoff": show_duration(cluster.replica_fetch_backoff),
+            "replica_fetch_bytes_max": show_size(cluster.replica_fetch_bytes_max as u64),
+            "heartbeat_interval": show_duration(cluster.heartbeat_interval),
+            "session_timeout": show_duration(cluster.session_timeout),
+            "metadata_append_linger": show_duration(cluster.metadata_append_linger),
+        })),
+        load: object(json!({
+            "mode": mode,
+            "arrival": arrival,
+            "warmup": show_duration(load.warmup),
+            "duration": show_duration(load.duration),
+            "repeats": load.repeats,
+            "seed": load.seed,
+            "connections": load.connections,
+            "in_flight_max": load.in_flight_max,
+            "batch_bytes": load.batch_bytes,
+            "linger": show_duration(load.linger),
+            "compressibility": load.compressibility,
+        })),
+        matrix: object(json!({
+            "engine": names(&matrix.engines, |engine| engine.name()),
+            "durability": names(&matrix.durabilities, |mode| mode.name()),
+            "hwm_gate": names(&matrix.hwm_gates, |gate| gate_name(*gate)),
+            "isr_wait": names(&matrix.isr_waits, |wait| wait_name(*wait)),
+            "partitions": matrix.partitions,
+            "record_bytes": matrix.record_bytes,
+            "rate_per_s": rates,
+            "acks": matrix.acks.iter().map(Acks::to_string).collect::<Vec<_>>(),
+        })),
+        flush: object(json!({
+            "messages": matrix.flush.messages,
+            "interval": show_duration(matrix.flush.interval),
+        })),
+    }
+}
+
+fn names<T>(values: &[T], name: impl Fn(&T) -> &'static str) -> Vec<&'static str> {
+    values.iter().map(name).collect()
+}
+
+fn gate_name(gate: HwmGate) -> &'static str {
+    match gate {
+        HwmGate::Kip966 => "kip966",
+        HwmGate::Legacy => "legacy",
+    }
+}
+
+fn wait_name(wait: IsrWait) -> &'static str {
+    match wait {
+        IsrWait::Controller => "controller",
+        IsrWait::None => "none",
+    }
+}
+
+/// Records per second asked for; `None` unless the loop is open.
+pub(super) fn rate_per_s(pacing: &Pacing) -> Option<u64> {
+    match pacing {
+        Pacing::Open { rate_per_s, .. } => Some(*rate_per_s),
+        Pacing::Closed | Pacing::Max => None,
+    }
+}
+
+/// acks and durability always; of the other factors those that vary.
+pub(super) fn cell_name(workload: &Workload, cell: &Planned) -> String {
+    let matrix = &workload.matrix;
+    let mut name = format!("acks={} {}", cell.acks, cell.durability);
+    let mut vary = |varies: bool, text: String| {
+        if varies {
+            name.push(' ');
+            name.push_str(&text);
+        }
+    };
+    vary(matrix.engines.len() > 1, cell.engine.name().to_owned());
+    vary(matrix.hwm_gates.len() > 1, format!("hwm.gate={}", gate_name(cell.hwm_gate)));
+    vary(matrix.isr_waits.len() > 1, format!("isr.wait={}", wait_name(cell.isr_wait)));
+    vary(matrix.partitions.len() > 1, format!("partitions={}", cell.partitions));
+    vary(matrix.record_bytes.len() > 1, show_size(cell.record_bytes as u64));
+    let rate = rate_per_s(&cell.pacing).map_or(String::new(), |rate| format!("{rate}/s"));
+    vary(matrix.pacings.len() > 1, rate);
+    name
+}
+
+/// All factors of a cell, by name.
+pub(super) fn factors(workload: &Workload, cell: &Planned) -> schema::Factors {
+    schema::Factors {
+        acks: cell.acks.to_string(),
+        durability: cell.durability.name().to_owned(),
+        engine: cell.engine.name().to_owned(),
+        load_mode: cell.pacing.mode_name().to_owned(),
+        rate_per_s: rate_per_s(&cell.pacing),
+        record_bytes: cell.record_bytes,
+        partitions: cell.partitions,
+        hwm_gate: gate_name(cell.hwm_gate).to_owned(),
+        isr_wait: wait_name(cell.isr_wait).to_owned(),
+        commit_route: workload.cluster.commit_route.under(cell.durability).name().to_owned(),
+    }
+}

@@ -1,0 +1,322 @@
+//! From the live histograms of one cell's repeats to a [`schema::Cell`].
+//!
+//! Histograms are merged, percentiles never averaged (spec/measurement.md M18); what the samples
+//! cannot support is absent with its reason (M15, M20).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::config::cells::Cell as Planned;
+use crate::config::workload::Workload;
+use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
+use crate::measure::stage::{Stage, StageHistograms};
+use crate::types::Acks;
+
+use super::described::{cell_name, factors, rate_per_s};
+use super::schema;
+
+/// Largest difference between the sum of the stages' p50s and the p50 that still counts as
+/// agreement.
+pub const RECONCILIATION_TOLERANCE: f64 = 0.05;
+
+/// Below this share of the asked rate a cell is called overloaded.
+const ACHIEVED_SHARE_MIN: f64 = 0.98;
+
+/// What one repeat of one cell measured.
+pub struct Measured {
+    /// Which repeat, from 0.
+    pub repeat: usize,
+    /// `None` if it ran to its end, else why not.
+    pub cut_short: Option<String>,
+    /// Length of the measured part as it turned out, seconds.
+    pub measured_s: f64,
+    /// Records acknowledged per second within it.
+    pub achieved_per_s: f64,
+    /// What became of the measured records.
+    pub counts: schema::Counts,
+    /// Failed attempts by name.
+    pub errors: BTreeMap<String, schema::ErrorCount>,
+    /// Intended → acknowledged.
+    pub acknowledged: LatencyHistogram,
+    /// Intended → committed.
+    pub committed: LatencyHistogram,
+    /// Intended → consumed.
+    pub consumed: LatencyHistogram,
+    /// Sent → acknowledged.
+    pub acknowledged_service: LatencyHistogram,
+    /// Intended → sent.
+    pub schedule_lag: LatencyHistogram,
+    /// Intended → failed.
+    pub failed: LatencyHistogram,
+    /// What the acknowledgement latency was made of.
+    pub stages: StageHistograms,
+    /// By the second.
+    pub intervals: Vec<schema::Interval>,
+    /// The cluster's processes.
+    pub nodes: Vec<schema::Node>,
+    /// The device's counters over the repeat.
+    pub device: Value,
+    /// Interference seen meanwhile.
+    pub contamination: Value,
+}
+
+/// Merges the repeats of one planned cell. `floor` is the bound for its acknowledgement, without a
+/// ratio. A cell with no repeat at all is partial and has no samples.
+pub fn cell(
+    workload: &Workload,
+    planned: &Planned,
+    repeats: &[Measured],
+    floor: Option<schema::Floor>,
+) -> schema::Cell {
+    let acknowledged = merged(repeats, |repeat| &repeat.acknowledged);
+    let stages = stages(repeats, planned.acks);
+    let reconciliation = reconciliation(&acknowledged, &stages, repeats);
+    let status_reason = status_reason(workload, repeats);
+    let p50 = acknowledged.percentile_ns(&PERCENTILES[0]);
+    let ratio = |bound_ns: u64| p50.map(|p50| rounded(p50 as f64 / bound_ns.max(1) as f64));
+    let mut cell = schema::Cell {
+        index: planned.index,
+        name: cell_name(workload, planned),
+        factors: factors(workload, planned),
+        guarantee: planned.durability.guarantee().to_owned(),
+        status: status(status_reason.is_some()),
+        status_reason,
+        counts: total_counts(repeats),
+        errors: total_errors(repeats),
+        rate: rate(workload, planned, repeats),
+        latency: schema::CellLatency {
+            acknowledged: latency(&acknowledged),
+            committed: latency(&merged(repeats, |repeat| &repeat.committed)),
+            consumed: latency(&merged(repeats, |repeat| &repeat.consumed)),
+            acknowledged_service: latency(&merged(repeats, |repeat| &repeat.acknowledged_service)),
+            schedule_lag: latency(&merged(repeats, |repeat| &repeat.schedule_lag)),
+            failed: latency(&merged(repeats, |repeat| &repeat.failed)),
+        },
+        stages,
+        reconciliation,
+        acknowledged_p50_to_page_cache: None,
+        floor: floor.map(|floor| schema::Floor { ratio: ratio(floor.floor_ns), ..floor }),
+        repeats: repeats.iter().map(repeat).collect(),
+        warnings: Vec::new(),
+    };
+    cell.warnings = warnings(&cell);
+    cell
+}
+
+/// Fills in each cell's ratio to its twin under `page-cache`.
+pub fn compare_to_page_cache(cells: &mut [schema::Cell]) {
+    let p50 = |cell: &schema::Cell| cell.latency.acknowledged.percentiles_ns.get("p50").copied();
+    let twin = |factors: &schema::Factors| schema::Factors {
+        durability: "page-cache".to_owned(),
+        commit_route: String::new(),
+        ..factors.clone()
+    };
+    let base: Vec<(schema::Factors, Option<u64>)> = cells
+        .iter()
+        .filter(|cell| cell.factors.durability == "page-cache")
+        .map(|cell| (twin(&cell.factors), p50(cell)))
+        .collect();
+    for cell in cells {
+        let base = base.iter().find(|(factors, _)| *factors == twin(&cell.factors));
+        let sides = base.and_then(|(_, p50)| *p50).zip(p50(cell));
+        cell.acknowledged_p50_to_page_cache =
+            sides.map(|(base, own)| rounded(own as f64 / base.max(1) as f64));
+    }
+}
+
+/// One distribution with what its count supports.
+pub fn latency(histogram: &LatencyHistogram) -> schema::Latency {
+    let count = histogram.count();
+    let mut supported = BTreeMap::new();
+    let mut absent = BTreeMap::new();
+    for percentile in &PERCENTILES {
+        let name = percentile.name.to_owned();
+        match histogram.percentile_ns(percentile) {
+            Some(value_ns) => drop(supported.insert(name, value_ns)),
+            None => drop(absent.insert(name, format!("needs {} samples", percentile.samples_min))),
+        }
+    }
+    schema::Latency {
+        count,
+        overflow_count: histogram.overflow_count(),
+        clock_anomaly_count: histogram.clock_anomaly_count(),
+        absent_reason: histogram.is_empty().then(|| "no samples".to_owned()),
+        min_ns: histogram.min_ns(),
+        mean_ns: histogram.mean_ns().map(f64::round),
+        max_ns: histogram.max_ns(),
+        percentiles_ns: supported,
+        percentiles_absent: absent,
+        histogram_v2_deflate_base64: (!histogram.is_empty()).then(|| histogram.to_base64()),
+    }
+}
+
+fn merged(repeats: &[Measured], of: impl Fn(&Measured) -> &LatencyHistogram) -> LatencyHistogram {
+    let mut all = LatencyHistogram::new();
+    for repeat in repeats {
+        all.merge(of(repeat));
+    }
+    all
+}
+
+fn stages(repeats: &[Measured], acks: Acks) -> Vec<schema::Stage> {
+    let all = |stage: Stage| merged(repeats, |repeat| repeat.stages.get(stage));
+    let followers = !all(Stage::FetchWait).is_empty();
+    let beside_the_path = |stage| stage == Stage::LeaderSync && acks == Acks::All && followers;
+    Stage::ALL
+        .into_iter()
+        .map(|stage| (stage, all(stage)))
+        .filter(|(_, histogram)| !histogram.is_empty())
+        .map(|(stage, histogram)| schema::Stage {
+            name: stage.name().to_owned(),
+            meaning: stage.meaning().to_owned(),
+            on_path: !beside_the_path(stage),
+            latency: latency(&histogram),
+        })
+        .collect()
+}
+
+fn reconciliation(
+    acknowledged: &LatencyHistogram,
+    stages: &[schema::Stage],
+    repeats: &[Measured],
+) -> schema::Reconciliation {
+    let on_path = stages.iter().filter(|stage| stage.on_path);
+    let p50s: Option<Vec<u64>> =
+        on_path.map(|stage| stage.latency.percentiles_ns.get("p50").copied()).collect();
+    let sum = p50s.filter(|p50s| !p50s.is_empty()).map(|p50s| p50s.iter().sum::<u64>());
+    let p50 = acknowledged.percentile_ns(&PERCENTILES[0]);
+    let agrees =
+        |(sum, p50): (u64, u64)| sum.abs_diff(p50) as f64 <= RECONCILIATION_TOLERANCE * p50 as f64;
+    schema::Reconciliation {
+        stage_p50_sum_ns: sum,
+        acknowledged_p50_ns: p50,
+        tolerance: RECONCILIATION_TOLERANCE,
+        agrees: sum.zip(p50).map(agrees),
+        anomaly_count: repeats.iter().map(|repeat| repeat.stages.anomaly_count).sum(),
+        untraced_count: repeats.iter().map(|repeat| repeat.stages.untraced_count).sum(),
+    }
+}
+
+fn rate(workload: &Workload, planned: &Planned, repeats: &[Measured]) -> schema::Rate {
+    let measured_s: f64 = repeats.iter().map(|repeat| repeat.measured_s).sum();
+    let records: f64 = repeats.iter().map(|repeat| repeat.achieved_per_s * repeat.measured_s).sum();
+    let achieved_per_s = if measured_s > 0.0 { records / measured_s } else { 0.0 };
+    let bytes_per_s = achieved_per_s * planned.record_bytes as f64;
+    schema::Rate {
+        asked_per_s: rate_per_s(&planned.pacing).map(|rate| rate as f64),
+        achieved_per_s: rounded(achieved_per_s),
+        achieved_value_bytes_per_s: rounded(bytes_per_s),
+        replicated_value_bytes_per_s: rounded(
+            bytes_per_s * workload.cluster.replication_factor as f64,
+        ),
+    }
+}
+
+fn total_counts(repeats: &[Measured]) -> schema::Counts {
+    repeats.iter().map(|repeat| repeat.counts).fold(schema::Counts::default(), |sum, one| {
+        schema::Counts {
+            due_records: sum.due_records + one.due_records,
+            sent_records: sum.sent_records + one.sent_records,
+            sent_batches: sum.sent_batches + one.sent_batches,
+            sent_batch_bytes: sum.sent_batch_bytes + one.sent_batch_bytes,
+            acknowledged_records: sum.acknowledged_records + one.acknowledged_records,
+            acknowledged_batches: sum.acknowledged_batches + one.acknowledged_batches,
+            acknowledged_value_bytes: sum.acknowledged_value_bytes + one.acknowledged_value_bytes,
+            failed_records: sum.failed_records + one.failed_records,
+            unanswered_records: sum.unanswered_records + one.unanswered_records,
+            unsent_records: sum.unsent_records + one.unsent_records,
+            resent_batches: sum.resent_batches + one.resent_batches,
+            consumed_records: sum.consumed_records + one.consumed_records,
+        }
+    })
+}
+
+fn total_errors(repeats: &[Measured]) -> BTreeMap<String, schema::ErrorCount> {
+    let mut errors: BTreeMap<String, schema::ErrorCount> = BTreeMap::new();
+    for (name, count) in repeats.iter().flat_map(|repeat| &repeat.errors) {
+        let sum = errors.entry(name.clone()).or_default();
+        sum.batches += count.batches;
+        sum.records += count.records;
+    }
+    errors
+}
+
+fn status_reason(workload: &Workload, repeats: &[Measured]) -> Option<String> {
+    let planned = workload.load.repeats;
+    match repeats.iter().find_map(|repeat| repeat.cut_short.clone()) {
+        Some(reason) => Some(reason),
+        None if repeats.is_empty() => Some("not run".to_owned()),
+        None if repeats.len() < planned => {
+            Some(format!("{} of {planned} repeats were run", repeats.len()))
+        }
+        None => None,
+    }
+}
+
+fn status(cut_short: bool) -> schema::Status {
+    if cut_short { schema::Status::Partial } else { schema::Status::Complete }
+}
+
+fn repeat(measured: &Measured) -> schema::Repeat {
+    schema::Repeat {
+        repeat: measured.repeat,
+        status: status(measured.cut_short.is_some()),
+        status_reason: measured.cut_short.clone(),
+        measured_s: measured.measured_s,
+        achieved_per_s: rounded(measured.achieved_per_s),
+        counts: measured.counts,
+        errors: measured.errors.clone(),
+        acknowledged: latency(&measured.acknowledged),
+        committed: latency(&measured.committed),
+        consumed: latency(&measured.consumed),
+        intervals: measured.intervals.clone(),
+        nodes: measured.nodes.clone(),
+        device: measured.device.clone(),
+        contamination: measured.contamination.clone(),
+    }
+}
+
+fn warnings(cell: &schema::Cell) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let (rate, counts) = (&cell.rate, &cell.counts);
+    if let Some(asked) = rate.asked_per_s
+        && cell.status == schema::Status::Complete
+        && rate.achieved_per_s < ACHIEVED_SHARE_MIN * asked
+    {
+        warnings.push(format!(
+            "offered {asked:.0} records/s, achieved {:.0}: overloaded, so latencies grow with the \
+             length of the run",
+            rate.achieved_per_s
+        ));
+    }
+    if counts.unanswered_records + counts.unsent_records > 0 {
+        warnings.push(format!(
+            "{} records unanswered and {} never sent at the end: their latencies are missing",
+            counts.unanswered_records, counts.unsent_records
+        ));
+    }
+    for (name, count) in &cell.errors {
+        warnings.push(format!("{} batches failed with {name}", count.batches));
+    }
+    if cell.reconciliation.agrees == Some(false) {
+        warnings.push(format!(
+            "the stages' p50s do not add up to the p50 within {:.0} %",
+            100.0 * RECONCILIATION_TOLERANCE
+        ));
+    }
+    if cell.factors.load_mode == "closed" {
+        warnings.push(
+            "closed loop: a slow answer delays the load, so the tail is understated".to_owned(),
+        );
+    }
+    warnings
+}
+
+/// Three decimals: beyond them a figure here is noise.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use std::path::Path;
+use std::time::Duration;
+
+use crate::measure::stage::{Trace, gaps};
+use crate::types::{BrokerStamps, ClockId, MonotonicTime};
+
+use super::*;
+
+const US: u64 = 1_000;
+
+fn planned() -> (Workload, Vec<Planned>) {
+    let text = r#"
+        name = "t"
+        [load]
+        repeats = 2
+        [matrix]
+        acks = [1]
+        durability = ["page-cache", "fsync"]
+    "#;
+    let workload = Workload::from_text(Path::new("t.toml"), text).expect("a good workload");
+    let cells = workload.cells();
+    (workload, cells)
+}
+
+/// Batches of 100 us: 20 to the leader, 30 there, 50 back.
+fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
+    let mut measured = Measured {
+        repeat,
+        cut_short: None,
+        measured_s: 1.0,
+        achieved_per_s: batches as f64,
+        counts: schema::Counts {
+            due_records: batches,
+            sent_records: batches,
+            acknowledged_records: batches,
+            acknowledged_batches: batches,
+            ..schema::Counts::default()
+        },
+        errors: BTreeMap::new(),
+        acknowledged: LatencyHistogram::new(),
+        committed: LatencyHistogram::new(),
+        consumed: LatencyHistogram::new(),
+        acknowledged_service: LatencyHistogram::new(),
+        schedule_lag: LatencyHistogram::new(),
+        failed: LatencyHistogram::new(),
+        stages: StageHistograms::new(),
+        intervals: Vec::new(),
+        nodes: Vec::new(),
+        device: Value::Null,
+        contamination: Value::Null,
+    };
+    for _ in 0..batches {
+        measured.acknowledged.record_ns(latency_ns);
+        measured.stages.record(gaps(&trace(latency_ns), Acks::Leader));
+    }
+    measured
+}
+
+fn trace(latency_ns: u64) -> Trace {
+    let at = |ns: u64| MonotonicTime(1_000_000 + ns);
+    let broker = BrokerStamps {
+        clock: ClockId(1),
+        received: at(latency_ns / 5),
+        append_started: at(latency_ns / 5),
+        appended: at(latency_ns / 5),
+        durable: at(latency_ns / 2),
+        follower_served: MonotonicTime::ZERO,
+        follower_received: MonotonicTime::ZERO,
+        follower_appended: MonotonicTime::ZERO,
+        follower_durable: MonotonicTime::ZERO,
+        follower_acknowledged: MonotonicTime::ZERO,
+        committed: MonotonicTime::ZERO,
+        answered: at(latency_ns / 2),
+    };
+    Trace { clock: ClockId(1), intended: at(0), sent: at(0), broker, acked: at(latency_ns) }
+}
+
+fn p50(latency: &schema::Latency) -> u64 {
+    latency.percentiles_ns["p50"]
+}
+
+#[test]
+fn repeats_are_pooled_not_averaged() {
+    let (workload, cells) = planned();
+    let repeats = [repeat(0, 900, 100 * US), repeat(1, 100, 10_000 * US)];
+    let cell = cell(&workload, &cells[0], &repeats, None);
+    let latency = &cell.latency.acknowledged;
+    assert_eq!(latency.count, 1_000);
+    assert_eq!((latency.min_ns, latency.max_ns), (Some(100 * US), Some(10_000 * US)));
+    assert!(p50(latency).abs_diff(100 * US) <= 100, "the mean of the p50s would be 5 ms");
+    assert!(latency.percentiles_ns["p99"] > 9_900 * US);
+    assert_eq!(cell.status, schema::Status::Complete);
+    assert_eq!(cell.repeats.len(), 2);
+}
+
+#[test]
+fn percentiles_go_only_as_deep_as_the_sample() {
+    let mut histogram = LatencyHistogram::new();
+    histogram.record_n_ns(5, 999);
+    let latency = latency(&histogram);
+    assert!(latency.percentiles_ns.contains_key("p95"));
+    assert_eq!(latency.percentiles_absent["p99"], "needs 1000 samples");
+    assert!(!latency.percentiles_ns.contains_key("p99"));
+}
+
+#[test]
+fn without_samples_every_statistic_is_absent() {
+    let (workload, cells) = planned();
+    let cell = cell(&workload, &cells[0], &[], None);
+    assert_eq!(cell.status, schema::Status::Partial);
+    assert_eq!(cell.status_reason.as_deref(), Some("not run"));
+    let json = serde_json::to_value(&cell.latency.acknowledged).expect("plain data");
+    assert_eq!(json["absent_reason"], "no samples");
+    for key in ["min_ns", "max_ns", "mean_ns", "histogram_v2_deflate_base64"] {
+        assert!(json.get(key).is_none(), "{key} of nothing");
+    }
+    assert_eq!(cell.reconciliation.agrees, None);
+}
+
+#[test]
+fn stages_that_add_up_agree_and_others_are_said_not_to() {
+    let (workload, cells) = planned();
+    let good = [repeat(0, 100, 100 * US)];
+    let good = cell(&workload, &cells[0], &good, None);
+    assert_eq!(good.reconciliation.agrees, Some(true), "{:?}", good.reconciliation);
+
+    let mut bad = repeat(0, 100, 100 * US);
+    bad.acknowledged.clear();
+    bad.acknowledged.record_n_ns(200 * US, 100);
+    let bad = cell(&workload, &cells[0], &[bad], None);
+    assert_eq!(bad.reconciliation.agrees, Some(false));
+    assert!(bad.warnings.iter().any(|warning| warning.contains("do not add up")));
+}
+
+#[test]
+fn ratios_state_their_sides() {
+    let (workload, planned) = planned();
+    let floor = schema::Floor {
+        formula: "R + W".to_owned(),
+        parts_ns: BTreeMap::new(),
+        floor_ns: 50 * US,
+        ratio: None,
+    };
+    let mut cells = vec![
+        cell(&workload, &planned[0], &[repeat(0, 100, 100 * US)], Some(floor)),
+        cell(&workload, &planned[1], &[repeat(0, 100, 300 * US)], None),
+    ];
+    compare_to_page_cache(&mut cells);
+    let ratio = cells[0].floor.as_ref().and_then(|floor| floor.ratio).expect("a p50 and a floor");
+    assert!((ratio - 2.0).abs() < 0.01, "{ratio}");
+    assert_eq!(cells[0].acknowledged_p50_to_page_cache, Some(1.0));
+    let ratio = cells[1].acknowledged_p50_to_page_cache.expect("a twin");
+    assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
+}
+
+#[test]
+fn overload_and_loss_are_called_by_name() {
+    let (workload, cells) = planned();
+    let mut slow = repeat(0, 100, 100 * US);
+    slow.counts.unsent_records = 7;
+    let error = schema::ErrorCount { batches: 3, records: 3 };
+    slow.errors.insert("NOT_ENOUGH_REPLICAS".to_owned(), error);
+    let cell = cell(&workload, &cells[0], &[slow, repeat(1, 100, 100 * US)], None);
+    let warnings = cell.warnings.join("\n");
+    assert!(warnings.contains("offered 1000 records/s, achieved 100"), "{warnings}");
+    assert!(warnings.contains("7 never sent"), "{warnings}");
+    assert!(warnings.contains("3 batches failed with NOT_ENOUGH_REPLICAS"), "{warnings}");
+}
+
+#[test]
+fn a_cut_short_repeat_makes_its_cell_partial() {
+    let (workload, cells) = planned();
+    let mut cut = repeat(0, 10, 100 * US);
+    cut.cut_short = Some("interrupted".to_owned());
+    let partial = cell(&workload, &cells[0], &[cut], None);
+    assert_eq!(partial.status, schema::Status::Partial);
+    let one_of_two = cell(&workload, &cells[0], &[repeat(0, 10, 100 * US)], None);
+    assert_eq!(one_of_two.status_reason.as_deref(), Some("1 of 2 repeats were run"));
+    assert_eq!(workload.load.duration, Duration::from_secs(5), "the default");
+}

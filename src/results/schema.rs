@@ -1,0 +1,357 @@
+//! Schema version 1 of `result.json`. Keys carry their unit; a statistic the sample cannot support
+//! is absent, with the reason beside it; unknown keys are tolerated when reading.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Written into every result; a reader refuses others.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything known about one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// What made it.
+    pub tool: Tool,
+    /// A random UUID.
+    pub run_id: String,
+    /// UTC, RFC 3339, to the second.
+    pub started_at: String,
+    /// From start to the last cell's end.
+    pub wall_time_s: f64,
+    /// Whether all cells were measured.
+    pub status: Status,
+    /// Why not, if not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_reason: Option<String>,
+    /// Host, kernel, device, limits, as `ackmark probe --json` prints them.
+    pub environment: Value,
+    /// The parts of the floors as they were measured in this run, one entry per pacing.
+    #[serde(default)]
+    pub floors: Vec<Value>,
+    /// What was asked for, every default spelled out.
+    pub workload: Workload,
+    /// In matrix order.
+    pub cells: Vec<Cell>,
+    /// What a reader must know before believing a figure.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// The program that measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `ackmark`.
+    pub name: String,
+    /// Package version.
+    pub version: String,
+    /// `release` or `debug`; figures of a debug build are not valid.
+    pub build: String,
+}
+
+/// How far a run or a cell came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// As planned.
+    Complete,
+    /// Interrupted or failed; what was measured until then is kept.
+    Partial,
+}
+
+/// The workload as meant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Names the folder.
+    pub name: String,
+    /// The cluster, by the workload file's keys.
+    pub cluster: BTreeMap<String, Value>,
+    /// The load, by the workload file's keys.
+    pub load: BTreeMap<String, Value>,
+    /// The matrix, by the workload file's keys.
+    pub matrix: BTreeMap<String, Value>,
+    /// The `page-cache-flush` thresholds.
+    pub flush: BTreeMap<String, Value>,
+}
+
+/// One point of the matrix, all its repeats merged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Position in the matrix.
+    pub index: usize,
+    /// Unique and stable within the workload: the factors that vary.
+    pub name: String,
+    /// All factors.
+    pub factors: Factors,
+    /// What an acknowledgement promises here, in words.
+    pub guarantee: String,
+    /// Whether all repeats ran to their end.
+    pub status: Status,
+    /// Why not, if not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_reason: Option<String>,
+    /// Records of the measured part, all repeats.
+    pub counts: Counts,
+    /// Failed attempts by Kafka error name, or `DISCONNECTED`, `NO_ANSWER`, `MALFORMED_ANSWER`.
+    pub errors: BTreeMap<String, ErrorCount>,
+    /// Asked and achieved.
+    pub rate: Rate,
+    /// From the intended send time.
+    pub latency: CellLatency,
+    /// Where the time of acknowledged batches went, in path order.
+    pub stages: Vec<Stage>,
+    /// Whether the stages add up.
+    pub reconciliation: Reconciliation,
+    /// p50 over the p50 of the same cell under `page-cache`; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged_p50_to_page_cache: Option<f64>,
+    /// The least this machine allows; absent where its parts were not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
+    /// Each repeat by itself, in running order.
+    pub repeats: Vec<Repeat>,
+    /// What a reader must know before believing this cell.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// The factors of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Factors {
+    /// `0`, `1` or `all`.
+    pub acks: String,
+    /// Durability mode.
+    pub durability: String,
+    /// `uring` or `glommio`.
+    pub engine: String,
+    /// `open`, `closed` or `max`.
+    pub load_mode: String,
+    /// Records per second asked for; absent unless the loop is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<u64>,
+    /// Value size of a record.
+    pub record_bytes: usize,
+    /// Partitions of the topic.
+    pub partitions: u32,
+    /// `kip966` or `legacy`.
+    pub hwm_gate: String,
+    /// `controller` or `none`.
+    pub isr_wait: String,
+    /// How a commit group reached the disk.
+    pub commit_route: String,
+}
+
+/// Records whose intended send time lies in the measured part, and what became of them.
+/// `due = sent + unsent`; unless `acks=0`, `sent = acknowledged + failed + unanswered`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Due by the schedule (open loop), or sent (else).
+    pub due_records: u64,
+    /// Sent at least once.
+    pub sent_records: u64,
+    /// Batches they were sent in.
+    pub sent_batches: u64,
+    /// Bytes of those batches as encoded.
+    pub sent_batch_bytes: u64,
+    /// Acknowledged.
+    pub acknowledged_records: u64,
+    /// Batches acknowledged: the samples of the latencies.
+    pub acknowledged_batches: u64,
+    /// Bytes of the acknowledged records' values.
+    pub acknowledged_value_bytes: u64,
+    /// Given up after an error.
+    pub failed_records: u64,
+    /// Sent, not answered when the drain ended: their latency is longer than any sample tells.
+    pub unanswered_records: u64,
+    /// Due, never sent: the load was more than the cluster took.
+    pub unsent_records: u64,
+    /// Batches sent again after a failure.
+    pub resent_batches: u64,
+    /// Received by the consumer.
+    pub consumed_records: u64,
+}
+
+/// Failed attempts of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorCount {
+    /// Attempts.
+    pub batches: u64,
+    /// Records in them.
+    pub records: u64,
+}
+
+/// Asked and achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Records per second; absent unless the loop is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_per_s: Option<f64>,
+    /// Records acknowledged (`acks=0`: sent) per second within the measured part's wall time; over
+    /// the repeats, weighted by their time.
+    pub achieved_per_s: f64,
+    /// `achieved_per_s` in bytes of values.
+    pub achieved_value_bytes_per_s: f64,
+    /// The same, all replicas together.
+    pub replicated_value_bytes_per_s: f64,
+}
+
+/// The latencies of a cell, each from the intended send time of a batch's oldest record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellLatency {
+    /// To the acknowledgement.
+    pub acknowledged: Latency,
+    /// To the high watermark having passed the batch.
+    pub committed: Latency,
+    /// To a consumer having received it.
+    pub consumed: Latency,
+    /// From the actual send to the acknowledgement: beside `acknowledged` it shows the driver's own
+    /// delay. Not a latency a user sees.
+    pub acknowledged_service: Latency,
+    /// From the intended to the actual send.
+    pub schedule_lag: Latency,
+    /// From the intended send to the error, of failed attempts.
+    pub failed: Latency,
+}
+
+/// One distribution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Samples.
+    pub count: u64,
+    /// Samples above the histogram's range; they still move `max_ns` and `mean_ns`.
+    pub overflow_count: u64,
+    /// Samples left out because the clock ran backwards.
+    pub clock_anomaly_count: u64,
+    /// Why there are no statistics, if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent_reason: Option<String>,
+    /// Smallest sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_ns: Option<u64>,
+    /// Mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<f64>,
+    /// Largest sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
+    /// By name (`p50`, `p99.9`), only those the count supports.
+    #[serde(default)]
+    pub percentiles_ns: BTreeMap<String, u64>,
+    /// The others, each with what it would need.
+    #[serde(default)]
+    pub percentiles_absent: BTreeMap<String, String>,
+    /// HdrHistogram V2, compressed, base64, nanoseconds; absent without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram_v2_deflate_base64: Option<String>,
+}
+
+/// One stage on the way of an acknowledged batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Stage name.
+    pub name: String,
+    /// What the time was spent on.
+    pub meaning: String,
+    /// Whether it adds to the latency; a leader's own sync under `acks=all` runs beside the path.
+    pub on_path: bool,
+    /// Its distribution.
+    pub latency: Latency,
+}
+
+/// Whether the stages' p50s add up to the latency's p50.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reconciliation {
+    /// Sum of the p50s of the stages on the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_p50_sum_ns: Option<u64>,
+    /// The latency's p50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged_p50_ns: Option<u64>,
+    /// Largest difference called agreement, as a share of the latency's p50.
+    pub tolerance: f64,
+    /// Whether they agree; absent where one side is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agrees: Option<bool>,
+    /// Batches whose instants were out of order.
+    pub anomaly_count: u64,
+    /// Batches without comparable instants.
+    pub untraced_count: u64,
+}
+
+/// A lower bound of the acknowledgement's p50 from parts measured in the same run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// How the parts add up, in the parts' names.
+    pub formula: String,
+    /// Medians of the parts.
+    pub parts_ns: BTreeMap<String, u64>,
+    /// The bound.
+    pub floor_ns: u64,
+    /// Measured p50 over the bound; absent where there is no p50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<f64>,
+}
+
+/// One repeat of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// From 0.
+    pub repeat: usize,
+    /// Whether it ran to its end.
+    pub status: Status,
+    /// Why not, if not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_reason: Option<String>,
+    /// Length of the measured part as it turned out.
+    pub measured_s: f64,
+    /// Records acknowledged (`acks=0`: sent) per second within it.
+    pub achieved_per_s: f64,
+    /// Records of the measured part.
+    pub counts: Counts,
+    /// Failed attempts by Kafka error name, or `DISCONNECTED`, `NO_ANSWER`, `MALFORMED_ANSWER`.
+    pub errors: BTreeMap<String, ErrorCount>,
+    /// To the acknowledgement.
+    pub acknowledged: Latency,
+    /// To the high watermark having passed the batch.
+    pub committed: Latency,
+    /// To a consumer having received it.
+    pub consumed: Latency,
+    /// By the second, for the steady state.
+    pub intervals: Vec<Interval>,
+    /// The processes of the cluster at the end of this repeat; their use counts from their start.
+    pub nodes: Vec<Node>,
+    /// The data directory's device before and after, as the kernel counts.
+    pub device: Value,
+    /// Interference seen meanwhile: steal, pressure, throttling.
+    pub contamination: Value,
+}
+
+/// One second of a repeat, by the time of the acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Seconds since the measured part began.
+    pub second: u64,
+    /// Records acknowledged.
+    pub records: u64,
+    /// Absent where the sample is too small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<u64>,
+    /// Absent where the sample is too small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<u64>,
+    /// Absent without samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_ns: Option<u64>,
+}
+
+/// One process of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// `controller`, `broker-1` …, `driver`.
+    pub name: String,
+    /// Use of memory, CPU and storage since the process started.
+    pub process: Value,
+}

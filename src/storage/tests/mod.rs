@@ -1,0 +1,10 @@
+//! The log as a whole, on real files.
+
+mod bench;
+mod commits;
+mod crashes;
+mod cuts;
+mod disk;
+mod reads;
+mod recoveries;
+mod segments;
