@@ -9,7 +9,18 @@ use crate::results::measured::{self, Measured};
 use crate::results::{described, schema, time};
 
 use super::floors::RunFloors;
-use super::run::Settings;
+
+/// Which run it is.
+pub(super) struct Origin<'a> {
+    /// What was asked for.
+    pub(super) workload: &'a Workload,
+    /// A random UUID.
+    pub(super) run_id: &'a str,
+    /// Processes on this host: nodes and driver.
+    pub(super) processes: usize,
+    /// When it began.
+    pub(super) started: (SystemTime, Instant),
+}
 
 /// What was measured so far.
 pub(super) struct Book {
@@ -40,12 +51,11 @@ impl Book {
     /// The result of the run, with what was measured until now.
     pub(super) fn result(
         self,
-        settings: &Settings,
+        origin: &Origin<'_>,
         environment: &Environment,
         floors: &RunFloors,
-        started: (SystemTime, Instant),
     ) -> schema::RunResult {
-        let workload = &settings.workload;
+        let (workload, started) = (origin.workload, origin.started);
         let cell = |planned: &Cell| {
             let repeats = &self.repeats[planned.index];
             let mut cell = measured::cell(workload, planned, repeats, floors.of(workload, planned));
@@ -57,9 +67,8 @@ impl Book {
         let mut cells: Vec<schema::Cell> = workload.cells().iter().map(cell).collect();
         measured::compare_to_page_cache(&mut cells);
         let partial = cells.iter().find(|cell| cell.status == schema::Status::Partial);
-        let processes = workload.cluster.brokers + 2;
         let mut warnings: Vec<String> =
-            environment.warnings(processes).iter().map(ToString::to_string).collect();
+            environment.warnings(origin.processes).iter().map(ToString::to_string).collect();
         if !workload.cluster.pin {
             warnings.push("broker threads are not pinned to CPUs".to_owned());
         }
@@ -67,7 +76,7 @@ impl Book {
         schema::RunResult {
             schema_version: schema::SCHEMA_VERSION,
             tool: tool(),
-            run_id: settings.run_id.clone(),
+            run_id: origin.run_id.to_owned(),
             started_at: time::rfc3339(started.0),
             wall_time_s: (started.1.elapsed().as_secs_f64() * 1e3).round() / 1e3,
             status: partial.map_or(schema::Status::Complete, |cell| cell.status),

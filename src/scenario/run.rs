@@ -27,7 +27,7 @@ use crate::results::measured::Measured;
 use crate::results::{described, schema};
 use crate::types::ErrorCode;
 
-use super::book::Book;
+use super::book::{Book, Origin};
 use super::cell::{self, Surroundings};
 use super::cluster::{Cluster, ClusterError, Plan};
 use super::floors::RunFloors;
@@ -115,8 +115,13 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<schema::RunResult, RunError> {
-    let started = (SystemTime::now(), Instant::now());
     let workload = &settings.workload;
+    let origin = Origin {
+        workload,
+        run_id: &settings.run_id,
+        processes: workload.cluster.brokers + 2,
+        started: (SystemTime::now(), Instant::now()),
+    };
     let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;
     preflight(workload, &settings.data_dir)?;
     let environment = Environment::capture(&settings.data_dir);
@@ -131,7 +136,7 @@ pub fn run(
         before.merged(RunFloors::measure(workload, folder.path())?)
     };
     progress.finish();
-    Ok(book.result(settings, &environment, &floors, started))
+    Ok(book.result(&origin, &environment, &floors))
 }
 
 fn run_rounds(
