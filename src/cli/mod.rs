@@ -1,6 +1,81 @@
-//! What was typed.
+//! What was typed: one struct per subcommand, dispatch, and what the process's exit status says.
+//!
+//! Errors go to standard error as one message without a backtrace; standard output is for results.
+
+mod bench_floor;
+mod drive;
+mod exit;
+mod node;
+mod probe;
+mod report;
+mod run;
+mod signals;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::exit::Failure;
+
+/// Measures what durability costs an acknowledged write: page cache, fsync and O_DIRECT under
+/// Kafka's replication rules.
+#[derive(Debug, Parser)]
+#[command(name = "ackmark", version, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_STATUS_HELP: &str = "\
+Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
+valid (a node failed, records failed or nothing was measured); 130 interrupted, with what was
+measured until then.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::RunArguments),
+    Drive(drive::DriveArguments),
+    Report(report::ReportArguments),
+    Probe(probe::ProbeArguments),
+    Controller(node::NodeArguments),
+    Broker(node::BrokerArguments),
+    BenchFloor(bench_floor::BenchFloorArguments),
+}
 
 /// Runs the command line; the exit status is the process's.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Drive(arguments) => drive::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
+        Command::Controller(arguments) => node::run_controller(&arguments),
+        Command::Broker(arguments) => node::run_broker(&arguments),
+        Command::BenchFloor(arguments) => bench_floor::run(&arguments),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, message }) => {
+            say(&format!("ackmark: {message}"));
+            exit.into()
+        }
+    }
+}
+
+/// A line on standard error.
+fn say(text: &str) {
+    // Nobody reads it then.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Text on standard output. A reader that went away (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::invalid(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -49,7 +49,7 @@ pub const IN_FLIGHT_REQUESTS_MAX: u64 = 1_024;
 /// Appended, not yet durable bytes per shard before producers are no longer read from.
 pub const UNDURABLE_BYTES_MAX: u64 = 64 << 20;
 /// `node.id` of the controller in an embedded cluster; brokers count from 1.
-pub const CONTROLLER_NODE_ID: u64 = 100;
+pub const CONTROLLER_NODE_ID: i32 = 100;
 
 /// `flush.messages` of `page-cache-flush`: at 2000 records/s a sync each 50 ms, so that p50 shows
 /// the page cache and p99 the sync.
@@ -90,13 +90,25 @@ pub const QUICK_WARMUP: Duration = Duration::from_millis(200);
 /// The `page-cache-flush` thresholds.
 pub const FLUSH: Flush = Flush { messages: FLUSH_MESSAGES, interval: FLUSH_INTERVAL };
 
-/// How a commit group reaches the disk unless `commit.route` says otherwise (spec/io.md finding 3:
-/// buffered io_uring writes always go to a worker thread, so buffered modes write inline).
-pub fn commit_route(durability: DurabilityMode) -> CommitRoute {
+/// The commit routes a mode allows, the default first.
+///
+/// Buffered modes never go asynchronously by default: buffered io_uring writes on ext4 always go to
+/// a worker thread, and a blocking sync on the helper measured faster (spec/io.md finding 3,
+/// section 3).
+pub fn commit_routes(durability: DurabilityMode) -> &'static [CommitRoute] {
+    use CommitRoute::{Async, AsyncDsync, BlockingHelper, Inline, LinkedFsync};
     match durability {
-        DurabilityMode::PageCache => CommitRoute::Inline,
-        DurabilityMode::PageCacheFlush(_) | DurabilityMode::Fsync => CommitRoute::BlockingHelper,
-        DurabilityMode::Direct | DurabilityMode::DirectDsync => CommitRoute::AsyncDsync,
-        DurabilityMode::DirectFsync => CommitRoute::LinkedFsync,
+        DurabilityMode::PageCache => &[Inline],
+        DurabilityMode::PageCacheFlush(_) | DurabilityMode::Fsync => {
+            &[BlockingHelper, LinkedFsync, Inline]
+        }
+        DurabilityMode::Direct => &[Async, BlockingHelper, Inline],
+        DurabilityMode::DirectFsync => &[LinkedFsync, BlockingHelper, Inline],
+        DurabilityMode::DirectDsync => &[AsyncDsync, BlockingHelper, Inline],
     }
+}
+
+/// How a commit group reaches the disk unless `commit.route` says otherwise.
+pub fn commit_route(durability: DurabilityMode) -> CommitRoute {
+    commit_routes(durability)[0]
 }

@@ -73,7 +73,8 @@ struct RawController {
     request_bytes_max: Field,
 }
 
-const COMMIT_ROUTES: [(&str, CommitRoute); 4] = [
+const COMMIT_ROUTES: [(&str, CommitRoute); 5] = [
+    ("async", CommitRoute::Async),
     ("async-dsync", CommitRoute::AsyncDsync),
     ("linked-fsync", CommitRoute::LinkedFsync),
     ("blocking-helper", CommitRoute::BlockingHelper),
@@ -272,7 +273,7 @@ fn log(source: &Source<'_>, raw: &RawLog) -> Result<LogConfig, ConfigError> {
             "log.segment_bytes",
             &raw.segment_bytes,
             defaults::SEGMENT_BYTES,
-            1 << 20..=1 << 31,
+            1 << 20..=1 << 30,
         )?,
         memory_bytes: whole(source.bytes(
             "log.memory_bytes",

@@ -104,7 +104,7 @@ pub(super) fn rate_per_s(pacing: &Pacing) -> Option<u64> {
 }
 
 /// acks and durability always; of the other factors those that vary.
-pub(super) fn cell_name(workload: &Workload, cell: &Planned) -> String {
+pub fn cell_name(workload: &Workload, cell: &Planned) -> String {
     let matrix = &workload.matrix;
     let mut name = format!("acks={} {}", cell.acks, cell.durability);
     let mut vary = |varies: bool, text: String| {

@@ -78,6 +78,18 @@ pub enum LoadError {
     },
 }
 
+/// Makes sure, before anything is measured, that results of this name can be written below `out`.
+///
+/// # Errors
+/// [`WriteError`]
+pub fn prepare(out: &Path, name: &str) -> Result<(), WriteError> {
+    let parent = out.join(name);
+    fs::create_dir_all(&parent).map_err(failed("create", &parent))?;
+    let trial = parent.join(format!(".trial-{}", std::process::id()));
+    File::create(&trial).map_err(failed("write in", &parent))?;
+    fs::remove_file(&trial).map_err(failed("remove", &trial))
+}
+
 /// Writes `result` and a percentile file per cell into a new folder below `out`; returns the folder.
 ///
 /// `folder_name` is the time part; a taken one gets `-2`, `-3` … appended.

@@ -16,8 +16,7 @@ use crate::types::Acks;
 use super::described::{cell_name, factors, rate_per_s};
 use super::schema;
 
-/// Largest difference between the sum of the stages' p50s and the p50 that still counts as
-/// agreement.
+/// Largest difference at p50 between the stages' sums and the latency that still counts as agreement.
 pub const RECONCILIATION_TOLERANCE: f64 = 0.05;
 
 /// Below this share of the asked rate a cell is called overloaded.
@@ -73,8 +72,9 @@ pub fn cell(
     let stages = stages(repeats, planned.acks);
     let reconciliation = reconciliation(&acknowledged, &stages, repeats);
     let status_reason = status_reason(workload, repeats);
-    let p50 = acknowledged.percentile_ns(&PERCENTILES[0]);
-    let ratio = |bound_ns: u64| p50.map(|p50| rounded(p50 as f64 / bound_ns.max(1) as f64));
+    let service = merged(repeats, |repeat| &repeat.acknowledged_service);
+    let service_p50 = service.percentile_ns(&PERCENTILES[0]);
+    let ratio = |bound_ns: u64| service_p50.map(|p50| rounded(p50 as f64 / bound_ns.max(1) as f64));
     let mut cell = schema::Cell {
         index: planned.index,
         name: cell_name(workload, planned),
@@ -89,7 +89,7 @@ pub fn cell(
             acknowledged: latency(&acknowledged),
             committed: latency(&merged(repeats, |repeat| &repeat.committed)),
             consumed: latency(&merged(repeats, |repeat| &repeat.consumed)),
-            acknowledged_service: latency(&merged(repeats, |repeat| &repeat.acknowledged_service)),
+            acknowledged_service: latency(&service),
             schedule_lag: latency(&merged(repeats, |repeat| &repeat.schedule_lag)),
             failed: latency(&merged(repeats, |repeat| &repeat.failed)),
         },
@@ -184,15 +184,18 @@ fn reconciliation(
     let on_path = stages.iter().filter(|stage| stage.on_path);
     let p50s: Option<Vec<u64>> =
         on_path.map(|stage| stage.latency.percentiles_ns.get("p50").copied()).collect();
-    let sum = p50s.filter(|p50s| !p50s.is_empty()).map(|p50s| p50s.iter().sum::<u64>());
+    let p50_sum = p50s.filter(|p50s| !p50s.is_empty()).map(|p50s| p50s.iter().sum::<u64>());
+    let sums = merged(repeats, |repeat| &repeat.stages.sum);
+    let sum_p50 = sums.percentile_ns(&PERCENTILES[0]);
     let p50 = acknowledged.percentile_ns(&PERCENTILES[0]);
     let agrees =
         |(sum, p50): (u64, u64)| sum.abs_diff(p50) as f64 <= RECONCILIATION_TOLERANCE * p50 as f64;
     schema::Reconciliation {
-        stage_p50_sum_ns: sum,
+        stage_sum_p50_ns: sum_p50,
         acknowledged_p50_ns: p50,
         tolerance: RECONCILIATION_TOLERANCE,
-        agrees: sum.zip(p50).map(agrees),
+        agrees: sum_p50.zip(p50).map(agrees),
+        stage_p50_sum_ns: p50_sum,
         anomaly_count: repeats.iter().map(|repeat| repeat.stages.anomaly_count).sum(),
         untraced_count: repeats.iter().map(|repeat| repeat.stages.untraced_count).sum(),
     }
@@ -301,7 +304,7 @@ fn warnings(cell: &schema::Cell) -> Vec<String> {
     }
     if cell.reconciliation.agrees == Some(false) {
         warnings.push(format!(
-            "the stages' p50s do not add up to the p50 within {:.0} %",
+            "the stages do not account for the latency within {:.0} % at p50",
             100.0 * RECONCILIATION_TOLERANCE
         ));
     }

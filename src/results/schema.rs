@@ -261,27 +261,32 @@ pub struct Stage {
     pub latency: Latency,
 }
 
-/// Whether the stages' p50s add up to the latency's p50.
+/// Whether the stages account for the latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reconciliation {
-    /// Sum of the p50s of the stages on the path.
+    /// p50 over the batches of the sum of each batch's stages, from the broker's instants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stage_p50_sum_ns: Option<u64>,
-    /// The latency's p50.
+    pub stage_sum_p50_ns: Option<u64>,
+    /// The latency's p50, from the driver's instants alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_p50_ns: Option<u64>,
     /// Largest difference called agreement, as a share of the latency's p50.
     pub tolerance: f64,
-    /// Whether they agree; absent where one side is.
+    /// Whether `stage_sum_p50_ns` and `acknowledged_p50_ns` agree; absent where one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agrees: Option<bool>,
+    /// Sum of the p50s of the stages on the path. Medians of parts need not add up to the median of
+    /// the whole: this tells a reader of `stages` how far they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage_p50_sum_ns: Option<u64>,
     /// Batches whose instants were out of order.
     pub anomaly_count: u64,
     /// Batches without comparable instants.
     pub untraced_count: u64,
 }
 
-/// A lower bound of the acknowledgement's p50 from parts measured in the same run.
+/// A lower bound of the time from the actual send to the acknowledgement, from parts measured in the
+/// same run. The driver's own timer is no part of it, so it is set against `acknowledged_service`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// How the parts add up, in the parts' names.
@@ -290,7 +295,7 @@ pub struct Floor {
     pub parts_ns: BTreeMap<String, u64>,
     /// The bound.
     pub floor_ns: u64,
-    /// Measured p50 over the bound; absent where there is no p50.
+    /// p50 of `acknowledged_service` over the bound; absent where there is no p50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
 }

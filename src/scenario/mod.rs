@@ -1,3 +1,18 @@
-//! One experiment from start to result.
+//! An experiment: start the nodes, drive the cells, stop, hand back a result.
+//!
+//! Reading order: [`child`] (one node as a child process), [`cluster`] (all of one block's nodes),
+//! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
+//! this machine allows, measured in the run), [`run`] (the whole workload), [`progress`] (what a
+//! person sees meanwhile). The nodes are real processes on loopback; nothing here is a shortcut.
+//! [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer against fio, without a cluster.
 
 pub mod bench_floor;
+mod book;
+pub mod cell;
+pub mod child;
+pub mod cluster;
+pub mod drive;
+pub mod floors;
+pub mod progress;
+pub mod reason;
+pub mod run;

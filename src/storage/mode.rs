@@ -1,5 +1,6 @@
 //! What each durability mode does for a commit group, and which routes make sense for it.
 
+use crate::config::defaults;
 use crate::config::node::LogConfig;
 use crate::engine::Route;
 use crate::types::{CommitRoute, DurabilityMode, FilePreparation, Sync};
@@ -54,26 +55,9 @@ fn route_of(route: CommitRoute) -> Route {
     }
 }
 
-/// The routes a mode allows, the default first.
-///
-/// The default of the buffered syncing modes is the helper: asynchronous buffered syncs go to a
-/// kernel worker and measured slower (spec/io.md section 3, "Whole pipeline").
-fn routes(mode: DurabilityMode) -> &'static [CommitRoute] {
-    use CommitRoute::{Async, AsyncDsync, BlockingHelper, Inline, LinkedFsync};
-    match mode {
-        DurabilityMode::PageCache => &[Inline],
-        DurabilityMode::PageCacheFlush(_) | DurabilityMode::Fsync => {
-            &[BlockingHelper, LinkedFsync, Inline]
-        }
-        DurabilityMode::Direct => &[Async, BlockingHelper, Inline],
-        DurabilityMode::DirectFsync => &[LinkedFsync, BlockingHelper, Inline],
-        DurabilityMode::DirectDsync => &[AsyncDsync, BlockingHelper, Inline],
-    }
-}
-
 /// The commit route of a mode for which none was chosen.
 pub fn default_route(mode: DurabilityMode) -> CommitRoute {
-    routes(mode)[0]
+    defaults::commit_route(mode)
 }
 
 /// Checks that a log's configuration makes sense.
@@ -86,7 +70,7 @@ pub fn validate(config: &LogConfig) -> Result<(), StorageError> {
 }
 
 fn route_problem(config: &LogConfig) -> Option<String> {
-    let allowed = routes(config.durability);
+    let allowed = defaults::commit_routes(config.durability);
     if allowed.contains(&config.commit_route) {
         return None;
     }

@@ -18,7 +18,8 @@ const IMPORTS: [(&str, &str); 15] = [
     ("driver", "types record wire engine measure config"),
     ("results", "types measure config"),
     ("report", "types results"),
-    ("scenario", "types config environment node driver measure results engine"),
+    // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
+    ("scenario", "types record storage config environment node driver measure results engine"),
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver results \

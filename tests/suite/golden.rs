@@ -1,6 +1,7 @@
 //! What people see, whole: the report of a stored result. `UPDATE_EXPECT=1` rewrites the goldens.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use ackmark::report::terminal;
 use ackmark::results::folder;
@@ -22,5 +23,22 @@ fn a_stored_result_renders_as_recorded() {
             assert!(line.chars().count() <= 120, "wider than 120 columns: {line}");
         }
         expect_file![golden(&format!("report-{name}.txt"))].assert_eq(&report);
+    }
+}
+
+#[test]
+fn help_reads_as_recorded() {
+    for (name, arguments) in [
+        ("help.txt", vec!["--help"]),
+        ("help-run.txt", vec!["run", "--help"]),
+        ("help-drive.txt", vec!["drive", "--help"]),
+        ("help-probe.txt", vec!["probe", "--help"]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
+            .args(arguments)
+            .output()
+            .expect("the program starts");
+        assert!(output.status.success());
+        expect_file![golden(name)].assert_eq(&String::from_utf8_lossy(&output.stdout));
     }
 }

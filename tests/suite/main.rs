@@ -3,6 +3,7 @@
 mod architecture;
 mod bad_input;
 mod cluster;
+mod commands;
 mod golden;
 mod kcat;
 mod main_job;

@@ -114,7 +114,28 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
         let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
         return Err(source.refused("matrix.acks", span, "[…]", problem));
     }
+    check_routes(&source, &raw.cluster, &cluster, &matrix)?;
     Ok(Workload { name, cluster, load, matrix })
+}
+
+/// One route for all modes must be one that each of them allows.
+fn check_routes(
+    source: &Source<'_>,
+    raw: &RawCluster,
+    cluster: &Cluster,
+    matrix: &Matrix,
+) -> Result<(), ConfigError> {
+    let CommitRouteChoice::Fixed(route) = cluster.commit_route else { return Ok(()) };
+    for mode in &matrix.durabilities {
+        let allowed = defaults::commit_routes(*mode);
+        if !allowed.contains(&route) {
+            let names: Vec<&str> = allowed.iter().map(|route| route.name()).collect();
+            let problem = format!("durability {mode} takes {} or by-mode", names.join(", "));
+            let key = "cluster.commit_route";
+            return Err(source.clash(key, &raw.commit_route, route.name(), problem));
+        }
+    }
+    Ok(())
 }
 
 fn folder_name(value: &units::Scalar) -> Result<String, String> {
@@ -247,7 +268,7 @@ fn segment(source: &Source<'_>, raw: &RawCluster) -> Result<(u64, usize), Config
     )?;
     let key = "cluster.segment_bytes";
     let segment_bytes =
-        source.bytes(key, &raw.segment_bytes, defaults::SEGMENT_BYTES, 1 << 20..=1 << 31)?;
+        source.bytes(key, &raw.segment_bytes, defaults::SEGMENT_BYTES, 1 << 20..=1 << 30)?;
     if segment_bytes < message_bytes_max {
         let problem =
             format!("must hold one batch of cluster.message_bytes_max, {message_bytes_max} bytes");
@@ -438,8 +459,9 @@ fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, Config
 pub(in crate::config) const ENGINES: [(&str, EngineKind); 2] =
     [("uring", EngineKind::Uring), ("glommio", EngineKind::Glommio)];
 
-const COMMIT_ROUTES: [(&str, CommitRouteChoice); 5] = [
+const COMMIT_ROUTES: [(&str, CommitRouteChoice); 6] = [
     ("by-mode", CommitRouteChoice::ByMode),
+    ("async", CommitRouteChoice::Fixed(CommitRoute::Async)),
     ("async-dsync", CommitRouteChoice::Fixed(CommitRoute::AsyncDsync)),
     ("linked-fsync", CommitRouteChoice::Fixed(CommitRoute::LinkedFsync)),
     ("blocking-helper", CommitRouteChoice::Fixed(CommitRoute::BlockingHelper)),

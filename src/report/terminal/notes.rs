@@ -12,6 +12,9 @@ use super::WIDTH;
 /// Stages below this share of the p50 are summed as `rest`.
 const STAGE_SHARE_MIN: f64 = 0.04;
 
+/// Medians of stages need not add up to the median of the whole; from here on the line says so.
+const MEDIANS_OFF_PERCENT: f64 = 5.0;
+
 /// Labels short enough for one line; the full names and meanings are in the result.
 const STAGE_LABELS: [(&str, &str); 9] = [
     ("schedule_lag", "schedule lag"),
@@ -153,9 +156,12 @@ fn stage_line(cell: &Cell) -> Option<String> {
     if rest_ns > 0 {
         parts.push(format!("rest {}", numbers::part_of(p50_ns, rest_ns)));
     }
-    let difference_percent = 100.0 * (sum_ns as f64 - p50_ns as f64) / p50_ns.max(1) as f64;
+    let share_percent = 100.0 * sum_ns as f64 / p50_ns.max(1) as f64;
     let verdict = match cell.reconciliation.agrees {
-        Some(false) => format!(" (DOES NOT ADD UP: {difference_percent:+.0} %)"),
+        Some(false) => " (DOES NOT ACCOUNT FOR IT)".to_owned(),
+        _ if (share_percent - 100.0).abs() > MEDIANS_OFF_PERCENT => {
+            format!(" (medians add to {share_percent:.0} %)")
+        }
         _ => String::new(),
     };
     let text = format!("{}: {}{verdict}", numbers::latency(p50_ns), parts.join(", "));
@@ -174,8 +180,9 @@ pub(super) fn floors(result: &RunResult) -> String {
         let bound = format!("{} = {}", floor.formula, numbers::latency(floor.floor_ns));
         lines.push(hanging(&cell.name, &bound));
     }
-    let title = "floors: the least this machine allows, parts measured in this run, paced like it \
-                 (R loopback round trip, W page-cache write, D(n) durable write by n at once)";
+    let title = "x floor: ack p50 from the actual send, over the least this machine allows. Parts \
+                 measured in this run, paced like it: R loopback round trip, W page-cache write, \
+                 D(n) durable write by n at once";
     titled(&filled(title, 0), lines)
 }
 

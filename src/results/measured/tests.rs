@@ -51,6 +51,7 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     };
     for _ in 0..batches {
         measured.acknowledged.record_ns(latency_ns);
+        measured.acknowledged_service.record_ns(latency_ns);
         measured.stages.record(gaps(&trace(latency_ns), Acks::Leader));
     }
     measured
@@ -129,7 +130,7 @@ fn stages_that_add_up_agree_and_others_are_said_not_to() {
     bad.acknowledged.record_n_ns(200 * US, 100);
     let bad = cell(&workload, &cells[0], &[bad], None);
     assert_eq!(bad.reconciliation.agrees, Some(false));
-    assert!(bad.warnings.iter().any(|warning| warning.contains("do not add up")));
+    assert!(bad.warnings.iter().any(|warning| warning.contains("do not account")));
 }
 
 #[test]

@@ -51,15 +51,24 @@ fn row(cell: &BenchCell) -> Vec<String> {
     ];
     row.extend(figures(&cell.uring));
     row.extend(figures(&cell.fio));
-    row.extend([cell.iops_ratio, cell.p99_ratio].map(|ratio| format!("{ratio:.2}")));
-    row.extend(figures(&cell.glommio));
-    row.push(format!("{:.2}", cell.glommio.iops / cell.fio.iops));
+    let ratio = |ratio: Option<f64>| shown(ratio.map(|ratio| format!("{ratio:.2}")));
+    row.extend([Some(cell.iops_ratio), cell.p99_ratio].map(ratio));
+    if let Some(glommio) = &cell.glommio {
+        row.extend(figures(glommio));
+        row.push(ratio(Some(glommio.iops / cell.fio.iops)));
+    }
     row
 }
 
 fn figures(side: &Side) -> [String; 3] {
     let microseconds = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-    [format!("{:.0}", side.iops), microseconds(side.p50_ns), microseconds(side.p99_ns)]
+    let p99 = shown(side.p99_ns.map(microseconds));
+    [format!("{:.0}", side.iops), microseconds(side.p50_ns), p99]
+}
+
+/// A figure the sample is too small for is `n/a`.
+fn shown(figure: Option<String>) -> String {
+    figure.unwrap_or_else(|| "n/a".to_owned())
 }
 
 fn notes(bench: &BenchFloor) -> String {
@@ -69,7 +78,7 @@ fn notes(bench: &BenchFloor) -> String {
     };
     format!(
         "One write at a time; microseconds; medians of {} interleaved rounds; ratios are medians \
-         over the pairs.\nBar (uring): IOPS at least {IOPS_RATIO_MIN} of fio's, p99 at most \
+         over the pairs.\nBar (uring, the better route of a mode): IOPS at least {IOPS_RATIO_MIN} of fio's, p99 at most \
          {P99_RATIO_MAX} times fio's. {}; its write and sync times are added as independent.\nCPU \
          time stolen by the hypervisor: {steal}",
         bench.pairs, bench.fio_version,

@@ -13,8 +13,10 @@ use crate::config::node::LogConfig;
 use crate::engine::{self, App, EngineError, Event, Io, Limits};
 use crate::environment::Samples;
 use crate::record::BatchBuilder;
-use crate::storage::{PartitionLog, Preparer, StorageError, default_route};
-use crate::types::{DurabilityMode, EngineKind, LeaderEpoch, MonotonicTime, Offset, TopicId};
+use crate::storage::{PartitionLog, Preparer, StorageError};
+use crate::types::{
+    CommitRoute, DurabilityMode, EngineKind, LeaderEpoch, MonotonicTime, Offset, TopicId,
+};
 
 use super::Side;
 
@@ -24,6 +26,7 @@ pub(super) struct Job<'a> {
     pub folder: &'a Path,
     pub engine: EngineKind,
     pub mode: DurabilityMode,
+    pub route: CommitRoute,
     /// Length of one batch.
     pub write_bytes: usize,
     /// After this much the log is cut to nothing and begun again, outside the time measured.
@@ -53,16 +56,9 @@ pub enum WriterError {
     /// The shard's thread could not be started, or ended without a result.
     #[error("the shard's thread {0}")]
     Thread(&'static str),
-    /// Too few writes for a 99th percentile.
-    #[error("{mode}: {count} writes in {duration:?} are too few for a 99th percentile")]
-    TooFew {
-        /// The mode.
-        mode: DurabilityMode,
-        /// Writes made.
-        count: usize,
-        /// In this time.
-        duration: Duration,
-    },
+    /// Not one write was done in the time.
+    #[error("{0}: no write was done in time")]
+    NoWrite(DurabilityMode),
 }
 
 /// The direct and syncing modes are steady from the first few writes on. A growing file must be
@@ -87,13 +83,10 @@ pub(super) fn measure(job: &Job<'_>) -> Result<Side, WriterError> {
     if let Some(error) = writer.error {
         return Err(error);
     }
-    let seconds = writer.measured.as_secs_f64();
-    let (count, mode, duration) = (writer.latencies.len(), job.mode, writer.measured);
+    let iops = writer.latencies.len() as f64 / writer.measured.as_secs_f64();
     let samples: Samples = writer.latencies.into_iter().collect();
-    match (samples.median_ns(), samples.p99_ns()) {
-        (Some(p50_ns), Some(p99_ns)) => Ok(Side { iops: count as f64 / seconds, p50_ns, p99_ns }),
-        _ => Err(WriterError::TooFew { mode, count, duration }),
-    }
+    let p50_ns = samples.median_ns().ok_or(WriterError::NoWrite(job.mode))?;
+    Ok(Side { iops, p50_ns, p99_ns: samples.p99_ns() })
 }
 
 /// The program on the shard.
@@ -109,7 +102,8 @@ struct Writer {
     /// First pass; nothing counts yet.
     is_warm_up: bool,
     pass_started: MonotonicTime,
-    /// When the batch in flight was given to the log.
+    /// When the batch before was durable, or the pass began: each latency starts there, so that
+    /// nothing the writer does between two batches is left out, and one reading serves for both.
     append_started: MonotonicTime,
     /// Time of the passes that count and are over.
     measured: Duration,
@@ -124,7 +118,7 @@ impl Writer {
             folder: job.folder.to_owned(),
             config: LogConfig {
                 durability: job.mode,
-                commit_route: default_route(job.mode),
+                commit_route: job.route,
                 commit_pipeline_depth: 1,
                 // The log has its next segment made once half of this one is used; in a pass that
                 // stays below, no preparation runs beside the writes. fio does none either.
@@ -152,17 +146,16 @@ impl Writer {
     fn advance(&mut self, io: &mut dyn Io) -> Result<(), WriterError> {
         let Some(mut log) = self.log.take() else { return Ok(()) };
         while log.in_flight() == 0 {
-            if self.is_pass_over(io, &log) {
-                self.end_pass(io);
+            if self.is_pass_over(&log) {
+                self.end_pass();
                 if self.is_finished {
                     return Ok(log.delete(io)?);
                 }
                 log.truncate(io, Offset::ZERO)?;
                 self.drop_page_cache()?;
-                self.pass_started = io.now();
+                self.start_pass(io);
             }
             let base = log.log_end_offset();
-            self.append_started = io.now();
             log.append(&self.batch, base, base.plus(1), LeaderEpoch(0), true)?;
             if log.start_writes(io, &mut self.next_operation)?.is_some() {
                 self.note_durable(io);
@@ -172,9 +165,10 @@ impl Writer {
         Ok(())
     }
 
-    fn is_pass_over(&self, io: &mut dyn Io, log: &PartitionLog) -> bool {
+    fn is_pass_over(&self, log: &PartitionLog) -> bool {
         let written = log.log_end_offset().0.unsigned_abs() * self.batch.len() as u64;
-        written >= self.pass_bytes || io.now().since(self.pass_started) >= self.time_left()
+        let elapsed = self.append_started.since(self.pass_started);
+        written >= self.pass_bytes || elapsed >= self.time_left()
     }
 
     fn time_left(&self) -> Duration {
@@ -185,19 +179,26 @@ impl Writer {
         }
     }
 
-    fn end_pass(&mut self, io: &mut dyn Io) {
+    fn start_pass(&mut self, io: &mut dyn Io) {
+        self.pass_started = io.now();
+        self.append_started = self.pass_started;
+    }
+
+    fn end_pass(&mut self) {
         if self.is_warm_up {
             self.is_warm_up = false;
         } else {
-            self.measured += io.now().since(self.pass_started);
+            self.measured += self.append_started.since(self.pass_started);
             self.is_finished = self.measured >= self.duration;
         }
     }
 
     fn note_durable(&mut self, io: &mut dyn Io) {
+        let now = io.now();
         if !self.is_warm_up {
-            self.latencies.push(io.now().since(self.append_started));
+            self.latencies.push(now.since(self.append_started));
         }
+        self.append_started = now;
     }
 
     /// The cut filled the file with zeros through the page cache, where each direct write would
@@ -219,7 +220,7 @@ impl Writer {
         let topic = TopicId([1; 16]);
         let (log, _) = PartitionLog::open(&self.folder, topic, &self.config, &self.preparer, io)?;
         self.log = Some(log);
-        self.pass_started = io.now();
+        self.start_pass(io);
         Ok(())
     }
 

@@ -1,0 +1,69 @@
+# ackmark: what durability costs an acknowledged write.
+# The comment above a target is its help text: `make help`.
+
+# Where brokers keep their data during a run: DATA=/mnt/nvme make run
+DATA ?= .
+# Where results go: OUT/NAME/TIME.
+OUT ?= results
+
+CARGO ?= cargo
+ACKMARK = target/release/ackmark
+
+.DEFAULT_GOAL := help
+.PHONY: help run quick test check fix bench bench-floor bench-engines throughput probe clean build
+
+# list the targets
+help:
+	@awk '/^# / { text = substr($$0, 3) } \
+	      /^[a-z-]+:/ && text { sub(":.*", ""); printf "  make %-14s %s\n", $$0, text } \
+	      !/^#/ { text = "" }' $(MAKEFILE_LIST)
+
+# measure acks 1 and all under every durability mode, in under two minutes
+run: build
+	$(ACKMARK) run --data $(DATA) --out $(OUT)
+
+# the same cells, about a second each
+quick: build
+	$(ACKMARK) run --quick --data $(DATA) --out $(OUT)
+
+# run all tests
+test:
+	$(CARGO) test
+
+# check format, lints and documentation; changes nothing
+check:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+# format, and apply what clippy can apply
+fix:
+	$(CARGO) clippy --fix --allow-dirty --all-targets
+	$(CARGO) fmt
+
+# time the hot code alone: batch and CRC, append, high watermark, fetch from memory
+bench:
+	$(CARGO) bench
+
+# set the log writer against fio on the same file pattern; needs fio
+bench-floor: build
+	$(ACKMARK) bench-floor --data $(DATA)
+
+# compare the uring and glommio engines
+bench-engines: build
+	$(ACKMARK) run fixtures/workloads/engines.toml --data $(DATA) --out $(OUT)
+
+# fill every window: bytes per second over all replicas, and the memory it takes
+throughput: build
+	$(ACKMARK) run fixtures/workloads/throughput.toml --data $(DATA) --out $(OUT)
+
+# show what this machine and directory are, and the directory's own speed
+probe: build
+	$(ACKMARK) probe $(DATA)
+
+# remove what was built; results stay
+clean:
+	$(CARGO) clean
+
+build:
+	$(CARGO) build --release

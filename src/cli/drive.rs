@@ -1,0 +1,57 @@
+//! `ackmark drive`: the load alone, against a cluster that runs elsewhere.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::SystemTime;
+
+use clap::Args;
+
+use crate::config::workload::Workload;
+use crate::results::{folder, time};
+use crate::scenario::drive::{self, DriveError};
+use crate::scenario::progress::Progress;
+
+use super::exit::{Exit, Failure};
+use super::signals;
+
+/// Drive a workload against brokers that were started by hand
+///
+/// The workload must name one engine and one durability mode: those the brokers run with.
+#[derive(Debug, Args)]
+pub struct DriveArguments {
+    /// A workload file; its cluster section is recorded, not started
+    #[arg(value_name = "WORKLOAD.toml")]
+    workload: PathBuf,
+    /// Any broker of the cluster
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    bootstrap: SocketAddr,
+    /// Holds the results, as OUT/NAME/TIME
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut addresses =
+        text.to_socket_addrs().map_err(|error| format!("must be HOST:PORT ({error})"))?;
+    addresses.next().ok_or_else(|| "the host has no address".to_owned())
+}
+
+/// `ackmark drive`
+pub fn run(arguments: &DriveArguments) -> Result<Exit, Failure> {
+    let workload =
+        Workload::from_file(&arguments.workload).map_err(|error| Failure::usage(&error))?;
+    folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
+    let stop = signals::stop_flag()?;
+    let started = SystemTime::now();
+    let mut progress = Progress::new(workload.cells().len() * workload.load.repeats);
+    let run_id = uuid::Uuid::new_v4().to_string();
+    let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut progress);
+    progress.finish();
+    let result = outcome.map_err(|error| match error {
+        DriveError::SeveralClusters { .. } => Failure::usage(&error),
+        DriveError::Driver(_) | DriveError::Rate(_) => Failure::failed(&error),
+    })?;
+    let interrupted = stop.load(Ordering::Relaxed);
+    super::run::finish(&arguments.out, &time::folder_name(started), &result, interrupted)
+}

@@ -1,0 +1,134 @@
+//! `ackmark run`: the whole experiment on this machine.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::config::workload::Workload;
+use crate::report::terminal;
+use crate::results::schema::{RunResult, Status};
+use crate::results::{folder, time};
+use crate::scenario::progress::Progress;
+use crate::scenario::run::{self, RunError, Settings};
+use crate::types::EngineKind;
+
+use super::exit::{Exit, Failure};
+use super::signals;
+
+/// The workload that runs when none is named.
+const DEFAULT_WORKLOAD: &str = include_str!("../../fixtures/workloads/default.toml");
+
+/// Start a cluster on this machine, drive the workload, store the result and print the table
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// A workload file; without it the default workload: acks 1 and all under each durability mode
+    #[arg(value_name = "WORKLOAD.toml")]
+    workload: Option<PathBuf>,
+    /// Holds the brokers' data during the run; what the run made in it is removed at the end
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    data: PathBuf,
+    /// Holds the results, as OUT/NAME/TIME
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+    /// Every cell of the workload once, about a second each
+    #[arg(long)]
+    quick: bool,
+    /// Run every cell on this engine
+    #[arg(long, value_parser = engine_parser())]
+    engine: Option<EngineKind>,
+}
+
+fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
+    PossibleValuesParser::new(["uring", "glommio"]).map(|name| match name.as_str() {
+        "glommio" => EngineKind::Glommio,
+        _ => EngineKind::Uring,
+    })
+}
+
+/// `ackmark run`
+pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let workload = workload(arguments)?;
+    folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
+    if cfg!(debug_assertions) {
+        super::say("ackmark: debug build: figures are not valid; use a release build");
+    }
+    let steps = workload.cells().len() * workload.load.repeats;
+    let settings = Settings {
+        workload,
+        data_dir: arguments.data.clone(),
+        executable: executable()?,
+        run_id: uuid::Uuid::new_v4().to_string(),
+    };
+    let stop = signals::stop_flag()?;
+    let started = SystemTime::now();
+    let mut progress = Progress::new(steps);
+    let outcome = run::run(&settings, &stop, &mut progress);
+    progress.finish();
+    let result = outcome.map_err(failure)?;
+    let interrupted = stop.load(std::sync::atomic::Ordering::Relaxed);
+    finish(&arguments.out, &time::folder_name(started), &result, interrupted)
+}
+
+/// Stores and prints a result. One that cannot be stored is printed whole instead: a measurement is
+/// never lost to a full disk.
+pub fn finish(
+    out: &Path,
+    folder_name: &str,
+    result: &RunResult,
+    interrupted: bool,
+) -> Result<Exit, Failure> {
+    let stored = folder::write(out, folder_name, result);
+    if stored.is_err() {
+        let json = serde_json::to_string(result)
+            .map_err(|error| Failure::invalid(format!("cannot write the result down: {error}")))?;
+        super::print(&format!("{json}\n"))?;
+    }
+    super::print(&terminal::render(result))?;
+    let folder = stored.map_err(|error| Failure::failed(&error))?;
+    super::say(&format!("stored in {}", folder.display()));
+    Ok(match (interrupted, is_valid(result)) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Done,
+        (false, false) => Exit::Invalid,
+    })
+}
+
+/// Every cell ran to its end, has samples, and no record failed.
+fn is_valid(result: &RunResult) -> bool {
+    let is_sound = |cell: &crate::results::schema::Cell| {
+        let samples = cell.factors.acks == "0" || cell.latency.acknowledged.count > 0;
+        samples && cell.errors.is_empty()
+    };
+    result.status == Status::Complete && result.cells.iter().all(is_sound)
+}
+
+fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
+    let workload = match &arguments.workload {
+        Some(file) => Workload::from_file(file),
+        None => Workload::from_text(Path::new("default workload"), DEFAULT_WORKLOAD),
+    };
+    let mut workload = workload.map_err(|error| Failure::usage(&error))?;
+    if let Some(engine) = arguments.engine {
+        workload = workload.on_engine(engine);
+    }
+    Ok(if arguments.quick { workload.quick() } else { workload })
+}
+
+fn executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::invalid(format!("cannot find this program's own file: {error}")))
+}
+
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::DataDirectory { .. }
+        | RunError::Space(_)
+        | RunError::Direct { .. }
+        | RunError::Uring(_) => Failure::usage(&error),
+        RunError::Floor(_) | RunError::Cluster(_) | RunError::Driver(_) | RunError::Rate(_) => {
+            Failure::failed(&error)
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A planned cell as the driver is told it, and the driver's outcome as results keep it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::cells::Cell;
+use crate::config::workload::{Arrival, Pacing, Workload};
+use crate::driver::load::LoadMode;
+use crate::driver::outcome::{CellOutcome, Counts, FailureCount, Interval};
+use crate::driver::schedule::{Arrivals, Rate, RateError};
+use crate::driver::spec::{CellSpec, Retry};
+use crate::results::measured::Measured;
+use crate::results::schema;
+use crate::types::{HwmGate, IsrWait};
+
+/// How long after the measured part answers are waited for.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Kafka's `request.timeout.ms`.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Creation of a topic until its ISRs are full; in the direct modes its segments are zero-filled.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What the driver does for repeat `repeat` of `cell`.
+///
+/// # Errors
+/// [`RateError`] for a rate that no checked workload holds.
+pub fn spec(workload: &Workload, cell: &Cell, repeat: usize) -> Result<CellSpec, RateError> {
+    let load = &workload.load;
+    Ok(CellSpec {
+        topic: format!("cell-{}-{repeat}", cell.index),
+        partitions: cell.partitions,
+        replication_factor: workload.cluster.replication_factor as i16,
+        topic_configs: topic_configs(workload, cell),
+        acks: cell.acks,
+        load: load_mode(workload, cell.pacing)?,
+        record_bytes: cell.record_bytes,
+        batch_bytes: load.batch_bytes,
+        linger: load.linger,
+        in_flight_max: load.in_flight_max,
+        connections: load.connections,
+        compressible: load.compressibility,
+        // Repeats must not send the same bytes twice: a deduplicating device would notice.
+        seed: load.seed.wrapping_add(repeat as u64),
+        warmup: load.warmup,
+        duration: load.duration,
+        drain_timeout: DRAIN_TIMEOUT,
+        consume: true,
+        keep_acknowledgements: false,
+        retry: Retry::Never,
+        request_timeout: REQUEST_TIMEOUT,
+        setup_timeout: SETUP_TIMEOUT,
+    })
+}
+
+fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError> {
+    Ok(match pacing {
+        Pacing::Open { rate_per_s, arrival } => LoadMode::OpenLoop {
+            rate: Rate::per_second(rate_per_s as f64)?,
+            arrivals: match arrival {
+                Arrival::Uniform => Arrivals::Uniform,
+                Arrival::Poisson => Arrivals::Poisson,
+            },
+        },
+        Pacing::Closed => LoadMode::ClosedLoop { in_flight: workload.load.connections },
+        Pacing::Max => LoadMode::MaxThroughput,
+    })
+}
+
+fn topic_configs(workload: &Workload, cell: &Cell) -> Vec<(String, String)> {
+    let gate = match cell.hwm_gate {
+        HwmGate::Kip966 => "kip966",
+        HwmGate::Legacy => "legacy",
+    };
+    let wait = match cell.isr_wait {
+        IsrWait::Controller => "controller",
+        IsrWait::None => "none",
+    };
+    [
+        ("min.insync.replicas", workload.cluster.min_isr.to_string()),
+        ("ackmark.hwm.gate", gate.to_owned()),
+        ("ackmark.isr.wait", wait.to_owned()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .to_vec()
+}
+
+/// What surrounds a cell's outcome.
+pub struct Surroundings {
+    /// The processes at its end.
+    pub nodes: Vec<schema::Node>,
+    /// The device's counters over it.
+    pub device: serde_json::Value,
+    /// Interference during it.
+    pub contamination: serde_json::Value,
+}
+
+/// The outcome of repeat `repeat`, for results.
+pub fn measured(
+    repeat: usize,
+    duration: Duration,
+    outcome: CellOutcome,
+    surroundings: Surroundings,
+) -> Measured {
+    Measured {
+        repeat,
+        cut_short: outcome.interrupted.then(|| "interrupted".to_owned()),
+        measured_s: outcome.wall.min(duration).as_secs_f64(),
+        achieved_per_s: outcome.achieved_records_per_s,
+        counts: counts(&outcome.counts),
+        errors: errors(&outcome.failures),
+        acknowledged: outcome.acknowledged_latency.response,
+        committed: outcome.committed_latency.response,
+        consumed: outcome.consumed_latency.response,
+        acknowledged_service: outcome.acknowledged_latency.service,
+        schedule_lag: outcome.schedule_lag,
+        failed: outcome.failed_latency,
+        stages: outcome.stages,
+        intervals: outcome.intervals.iter().map(interval).collect(),
+        nodes: surroundings.nodes,
+        device: surroundings.device,
+        contamination: surroundings.contamination,
+    }
+}
+
+fn counts(counts: &Counts) -> schema::Counts {
+    schema::Counts {
+        due_records: counts.records_due,
+        sent_records: counts.records_sent,
+        sent_batches: counts.batches_sent,
+        sent_batch_bytes: counts.batch_bytes_sent,
+        acknowledged_records: counts.records_acknowledged,
+        acknowledged_batches: counts.batches_acknowledged,
+        acknowledged_value_bytes: counts.value_bytes_acknowledged,
+        failed_records: counts.records_failed,
+        unanswered_records: counts.records_unanswered,
+        unsent_records: counts.records_unsent,
+        resent_batches: counts.batches_resent,
+        consumed_records: counts.records_consumed,
+    }
+}
+
+fn errors(failures: &[FailureCount]) -> BTreeMap<String, schema::ErrorCount> {
+    let count = |failure: &FailureCount| schema::ErrorCount {
+        batches: failure.batches,
+        records: failure.records,
+    };
+    failures.iter().map(|failure| (failure.failure.to_string(), count(failure))).collect()
+}
+
+fn interval(interval: &Interval) -> schema::Interval {
+    schema::Interval {
+        second: interval.second,
+        records: interval.records,
+        p50_ns: interval.p50_ns,
+        p99_ns: interval.p99_ns,
+        max_ns: interval.max_ns,
+    }
+}

@@ -1,0 +1,340 @@
+//! One node as a child process: started, announced, stopped by signal, killed at the latest when
+//! its parent ends.
+//!
+//! The only file of this room that says `unsafe`: two system calls std does not offer.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a stopping child is looked at. No figure depends on it.
+const POLL: Duration = Duration::from_millis(2);
+/// Lines of a child's error output that a message repeats.
+const ERROR_LINES_MAX: usize = 12;
+
+/// Why a node could not be started, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ChildError {
+    /// The process could not be made.
+    #[error("cannot start {name}")]
+    Start {
+        /// The node.
+        name: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// It did not say where it listens.
+    #[error("{name} did not listen within {}{said}", seconds(*waited))]
+    Silent {
+        /// The node.
+        name: String,
+        /// How long.
+        waited: Duration,
+        /// The end of its error output, led by a colon, or nothing.
+        said: String,
+    },
+    /// It said something else than where it listens.
+    #[error("{name} announced `{line}`: must be {{\"listening\":\"ip:port\"}}")]
+    Announcement {
+        /// The node.
+        name: String,
+        /// What it said.
+        line: String,
+    },
+    /// It ended by itself.
+    #[error("{name} ended with {status}{said}")]
+    Ended {
+        /// The node.
+        name: String,
+        /// How.
+        status: ExitStatus,
+        /// The end of its error output, led by a colon, or nothing.
+        said: String,
+    },
+}
+
+/// How a child is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// `controller`, `broker-1` …
+    pub name: String,
+    /// The program.
+    pub executable: PathBuf,
+    /// `controller` or `broker`.
+    pub role: &'static str,
+    /// Its configuration file.
+    pub config: PathBuf,
+    /// Where its error output goes; appended to.
+    pub log: PathBuf,
+}
+
+/// A running node. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Child {
+    launch: Launch,
+    process: Process,
+    announced: mpsc::Receiver<String>,
+}
+
+impl Child {
+    /// Starts the process; it is not waited for: see [`Child::listening`].
+    ///
+    /// The kernel kills the child when the calling *thread* ends, so call this on one that lives as
+    /// long as the run.
+    ///
+    /// # Errors
+    /// [`ChildError::Start`].
+    pub fn start(launch: Launch) -> Result<Child, ChildError> {
+        let failed = |source| ChildError::Start { name: launch.name.clone(), source };
+        let log = File::options().create(true).append(true).open(&launch.log).map_err(failed)?;
+        let mut command = Command::new(&launch.executable);
+        command
+            .arg(launch.role)
+            .arg("--config")
+            .arg(&launch.config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // A group of its own: an interrupt typed at the terminal is for the harness alone, which
+            // then stops its children in order.
+            .process_group(0);
+        die_with_parent(&mut command);
+        let mut process = command.spawn().map_err(failed)?;
+        let announced = lines(process.stdout.take());
+        Ok(Child { launch, process, announced })
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.launch.name
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until it says where it listens.
+    ///
+    /// # Errors
+    /// [`ChildError`] if it ends, says something else, or says nothing until `patience` is over.
+    pub fn listening(&mut self, patience: Duration) -> Result<SocketAddr, ChildError> {
+        match self.announced.recv_timeout(patience) {
+            Ok(line) => address(&line)
+                .ok_or_else(|| ChildError::Announcement { name: self.launch.name.clone(), line }),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(ChildError::Silent {
+                name: self.launch.name.clone(),
+                waited: patience,
+                said: self.said(),
+            }),
+            // Its output is closed: it is ending, or has.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                let status = self.process.wait().map_err(|source| ChildError::Start {
+                    name: self.launch.name.clone(),
+                    source,
+                })?;
+                Err(self.ended(status))
+            }
+        }
+    }
+
+    /// Whether it still runs.
+    ///
+    /// # Errors
+    /// [`ChildError::Ended`] if not.
+    pub fn check_running(&mut self) -> Result<(), ChildError> {
+        match self.process.try_wait() {
+            Ok(Some(status)) => Err(self.ended(status)),
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Asks it to stop (SIGTERM); returns at once.
+    pub fn ask_to_stop(&self) {
+        signal(self.process.id(), libc::SIGTERM);
+    }
+
+    /// Waits for the end of a child that was asked to stop; kills it when `deadline` passes first
+    /// and says so.
+    pub fn stopped(mut self, deadline: Instant) -> Stop {
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) if status.success() => return Stop::Orderly,
+                Ok(Some(status)) => return Stop::Failed(self.ended(status)),
+                Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
+                Ok(None) | Err(_) => {
+                    self.kill();
+                    return Stop::Killed;
+                }
+            }
+        }
+    }
+
+    /// Kills it (SIGKILL) and waits for its end: the process loses what it has not written; the
+    /// page cache stays.
+    pub fn kill(&mut self) {
+        // Both fail only when the process is gone already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// How this child was started, to start it again.
+    pub fn launch(&self) -> &Launch {
+        &self.launch
+    }
+
+    fn ended(&self, status: ExitStatus) -> ChildError {
+        ChildError::Ended { name: self.launch.name.clone(), status, said: self.said() }
+    }
+
+    fn said(&self) -> String {
+        last_lines(&self.launch.log)
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// How a child that was asked to stop ended.
+#[derive(Debug)]
+pub enum Stop {
+    /// With status 0.
+    Orderly,
+    /// With another status.
+    Failed(ChildError),
+    /// Not in time, so it was killed.
+    Killed,
+}
+
+/// A thread that hands on the first line and reads the rest away, so that the child never blocks on
+/// a full pipe.
+fn lines(output: Option<ChildStdout>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let Some(output) = output else { return };
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Nobody listens any more once the first line was taken.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+fn address(line: &str) -> Option<SocketAddr> {
+    let announcement: serde_json::Value = serde_json::from_str(line).ok()?;
+    announcement.get("listening")?.as_str()?.parse().ok()
+}
+
+/// The end of a log, led by `:\n`; empty if it is.
+fn last_lines(log: &Path) -> String {
+    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(ERROR_LINES_MAX)..];
+    if last.is_empty() { String::new() } else { format!(":\n  {}", last.join("\n  ")) }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+/// Has the kernel kill the child when the thread that started it ends, however that happens.
+fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let before_exec = move || {
+        // SAFETY: prctl and getppid are async-signal-safe and touch no memory of this process.
+        let (armed, parent_now) = unsafe {
+            (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong), libc::getppid())
+        };
+        if armed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have ended before the signal was armed.
+        if u32::try_from(parent_now) != Ok(parent) {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only makes async-signal-safe calls and does not
+    // allocate: both errors are plain codes.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// Sends a signal to a child that has not been waited for yet, so that its id is still its own.
+fn signal(pid: u32, number: libc::c_int) {
+    let Ok(pid) = libc::pid_t::try_from(pid) else { return };
+    // SAFETY: kill takes two integers; the process is this one's unreaped child.
+    unsafe { libc::kill(pid, number) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A child that runs a shell script instead of a node: role and config become its arguments.
+    fn script(folder: &Path, text: &str) -> Child {
+        let executable = folder.join("node.sh");
+        fs::write(&executable, format!("#!/bin/sh\n{text}\n")).expect("a writable folder");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&executable, mode).expect("our own file");
+        Child::start(Launch {
+            name: "broker-1".to_owned(),
+            executable,
+            role: "broker",
+            config: folder.join("broker-1.toml"),
+            log: folder.join("broker-1.log"),
+        })
+        .expect("a shell starts")
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_child_announces_itself_and_stops_when_asked() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text = r#"trap 'exit 0' TERM; echo '{"listening":"127.0.0.1:9"}'; while :; do sleep 0.01; done"#;
+        let mut child = script(folder.path(), text);
+        assert_eq!(child.listening(PATIENCE).expect("an address").port(), 9);
+        child.check_running().expect("it waits to be stopped");
+        child.ask_to_stop();
+        let stop = child.stopped(Instant::now() + PATIENCE);
+        assert!(matches!(stop, Stop::Orderly), "{stop:?}");
+    }
+
+    #[test]
+    fn a_child_that_ends_is_reported_with_its_own_words() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut child = script(folder.path(), "echo 'no such disk' >&2; exit 3");
+        let error = child.listening(PATIENCE).expect_err("it ended").to_string();
+        assert_eq!(error, "broker-1 ended with exit status: 3:\n  no such disk");
+    }
+
+    #[test]
+    fn a_child_that_says_something_else_is_refused() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut child = script(folder.path(), "echo hello; sleep 60");
+        let error = child.listening(PATIENCE).expect_err("no address").to_string();
+        assert_eq!(error, "broker-1 announced `hello`: must be {\"listening\":\"ip:port\"}");
+    }
+
+    #[test]
+    fn a_child_that_ignores_the_signal_is_killed() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text =
+            r#"trap '' TERM; echo '{"listening":"127.0.0.1:9"}'; while :; do sleep 0.01; done"#;
+        let mut child = script(folder.path(), text);
+        child.listening(PATIENCE).expect("an address");
+        child.ask_to_stop();
+        let stop = child.stopped(Instant::now());
+        assert!(matches!(stop, Stop::Killed), "{stop:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! A workload against a cluster that somebody else started, perhaps on other hosts.
+//!
+//! Nothing is known of its processes, so there are no floors, no memory figures, and no device
+//! counters; stages are there only if the brokers share this host's clock.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+
+use crate::config::workload::Workload;
+use crate::driver::error::DriverError;
+use crate::driver::run::run_cell;
+use crate::driver::schedule::RateError;
+use crate::environment::{Environment, HostSample};
+use crate::measure::histogram::PERCENTILES;
+use crate::results::{described, schema};
+
+use super::book::{Book, Origin};
+use super::cell::{self, Surroundings};
+use super::floors::RunFloors;
+use super::progress::Progress;
+
+/// Why a workload cannot be driven.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// The cluster has one engine and one durability mode; the workload lists several.
+    #[error(
+        "matrix.{key} lists {count} values: must list the one that the brokers at {bootstrap} run \
+         with"
+    )]
+    SeveralClusters {
+        /// `engine` or `durability`.
+        key: &'static str,
+        /// How many.
+        count: usize,
+        /// The cluster.
+        bootstrap: SocketAddr,
+    },
+    /// The first cell failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A rate cannot be kept.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+/// Drives every cell of `workload` against `bootstrap` until it is over or `stop` is set.
+///
+/// # Errors
+/// [`DriveError`] if not even one cell could be measured.
+pub fn run(
+    workload: &Workload,
+    bootstrap: SocketAddr,
+    run_id: &str,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<schema::RunResult, DriveError> {
+    one_cluster(workload, bootstrap)?;
+    let origin =
+        Origin { workload, run_id, processes: 1, started: (SystemTime::now(), Instant::now()) };
+    let mut book = Book::new(workload);
+    let cells = workload.rounds().into_iter().flat_map(|round| {
+        let cells = round.blocks.into_iter().flat_map(|block| block.cells);
+        cells.map(move |cell| (round.repeat, cell)).collect::<Vec<_>>()
+    });
+    for (repeat, planned) in cells {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let mut spec = cell::spec(workload, &planned, repeat)?;
+        // Earlier runs' topics are still there.
+        spec.topic = format!("{}-{run_id}", spec.topic);
+        let name = described::cell_name(workload, &planned);
+        progress.cell_begins(&name, repeat);
+        let before = HostSample::sample();
+        let mut show = |now| progress.cell_goes_on(&name, now);
+        let outcome = match run_cell(bootstrap, &spec, stop, &mut show) {
+            Ok(outcome) => outcome,
+            Err(DriverError::Stopped) => break,
+            Err(error) if book.is_empty() => return Err(error.into()),
+            Err(error) => {
+                book.failures[planned.index] = Some(error.to_string());
+                continue;
+            }
+        };
+        let surroundings = Surroundings {
+            nodes: Vec::new(),
+            device: Value::String("unknown".to_owned()),
+            contamination: HostSample::sample().since(&before).to_json(),
+        };
+        let measured = cell::measured(repeat, workload.load.duration, outcome, surroundings);
+        let p50 = measured.acknowledged.percentile_ns(&PERCENTILES[0]).map(Duration::from_nanos);
+        progress.cell_is_over(&name, repeat, p50);
+        book.repeats[planned.index].push(measured);
+    }
+    book.warnings.push(format!(
+        "the cluster at {bootstrap} was started elsewhere: its engine, durability mode and \
+         settings are as this workload says, not as checked; the environment is the driver's"
+    ));
+    let environment = Environment::capture(Path::new("."));
+    Ok(book.result(&origin, &environment, &RunFloors::default()))
+}
+
+fn one_cluster(workload: &Workload, bootstrap: SocketAddr) -> Result<(), DriveError> {
+    let matrix = &workload.matrix;
+    for (key, count) in
+        [("engine", matrix.engines.len()), ("durability", matrix.durabilities.len())]
+    {
+        if count > 1 {
+            return Err(DriveError::SeveralClusters { key, count, bootstrap });
+        }
+    }
+    Ok(())
+}

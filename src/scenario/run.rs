@@ -1,0 +1,329 @@
+//! A whole workload: floors, then block by block a fresh cluster and its cells, then floors again.
+//!
+//! What was measured is kept whatever happens later: an interrupt or a failed node makes cells
+//! partial, never the run empty. Only what this run created is removed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+
+use crate::config::cells::{Block, Cell};
+use crate::config::workload::Workload;
+use crate::driver::error::DriverError;
+use crate::driver::outcome::CellOutcome;
+use crate::driver::run::run_cell;
+use crate::driver::schedule::RateError;
+use crate::driver::spec::CellSpec;
+use crate::environment::{
+    DeviceCounters, DirectIoUnavailable, Environment, FloorError, HostSample, NotEnoughSpace,
+    ProcessUse, UringUnavailable, direct_io, require_free_space, uring_available,
+};
+use crate::measure::histogram::PERCENTILES;
+use crate::results::measured::Measured;
+use crate::results::{described, schema};
+use crate::types::ErrorCode;
+
+use super::book::{Book, Origin};
+use super::cell::{self, Surroundings};
+use super::cluster::{Cluster, ClusterError, Plan};
+use super::floors::RunFloors;
+use super::progress::Progress;
+use super::reason::with_sources;
+
+/// How long brokers may take to register before a topic of full replication can be made.
+const REGISTER_PATIENCE: Duration = Duration::from_secs(20);
+/// Between two attempts to create the first topic.
+const REGISTER_POLL: Duration = Duration::from_millis(20);
+
+/// What to run where.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The experiment.
+    pub workload: Workload,
+    /// Holds the brokers' data; a folder is made in it and removed again.
+    pub data_dir: PathBuf,
+    /// This program, started again for each node.
+    pub executable: PathBuf,
+    /// A random UUID.
+    pub run_id: String,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The data directory cannot be used.
+    #[error("data directory {}: cannot create a folder in it", directory.display())]
+    DataDirectory {
+        /// Which.
+        directory: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The data directory is too small.
+    #[error(transparent)]
+    Space(#[from] NotEnoughSpace),
+    /// A direct mode was asked for where there is none.
+    #[error("durability {mode} is asked for, but {source}")]
+    Direct {
+        /// The first such mode.
+        mode: &'static str,
+        /// Why.
+        source: DirectIoUnavailable,
+    },
+    /// The driver needs io_uring.
+    #[error(transparent)]
+    Uring(#[from] UringUnavailable),
+    /// The floors could not be measured.
+    #[error(transparent)]
+    Floor(#[from] FloorError),
+    /// The first cluster failed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The first cell failed.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A rate cannot be kept.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+/// Checks that `workload` can run in `data_dir`, before anything is started.
+///
+/// # Errors
+/// [`RunError`], naming the directory and what is missing.
+pub fn preflight(workload: &Workload, data_dir: &Path) -> Result<(), RunError> {
+    uring_available()?;
+    if let Some(mode) = workload.matrix.durabilities.iter().find(|mode| mode.is_direct()) {
+        direct_io(data_dir).map_err(|source| RunError::Direct { mode: mode.name(), source })?;
+    }
+    Ok(require_free_space(data_dir, workload.planned_bytes())?)
+}
+
+/// Runs the workload on embedded clusters until it is over or `stop` is set.
+///
+/// Call it on the main thread: the kernel kills the nodes when the calling thread ends.
+///
+/// # Errors
+/// [`RunError`] if not even one cell could be measured.
+pub fn run(
+    settings: &Settings,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<schema::RunResult, RunError> {
+    let workload = &settings.workload;
+    let origin = Origin {
+        workload,
+        run_id: &settings.run_id,
+        processes: workload.cluster.brokers + 2,
+        started: (SystemTime::now(), Instant::now()),
+    };
+    let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;
+    preflight(workload, &settings.data_dir)?;
+    let environment = Environment::capture(&settings.data_dir);
+    progress.note("measuring the floor of this machine");
+    let before = RunFloors::measure(workload, folder.path())?;
+    let mut book = Book::new(workload);
+    run_rounds(settings, folder.path(), stop, progress, &mut book)?;
+    let floors = if stop.load(Ordering::Relaxed) {
+        before
+    } else {
+        progress.note("measuring the floor again");
+        before.merged(RunFloors::measure(workload, folder.path())?)
+    };
+    progress.finish();
+    Ok(book.result(&origin, &environment, &floors))
+}
+
+fn run_rounds(
+    settings: &Settings,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    book: &mut Book,
+) -> Result<(), RunError> {
+    for round in settings.workload.rounds() {
+        for (index, block) in round.blocks.iter().enumerate() {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let block_folder = folder.join(format!("repeat-{}-block-{index}", round.repeat));
+            let place = Place { settings, folder: &block_folder, repeat: round.repeat };
+            let Err(error) = run_block(&place, block, stop, progress, book) else { continue };
+            // With nothing measured yet the failure is the run's; later it is the block's.
+            if book.is_empty() {
+                return Err(error);
+            }
+            let reason = with_sources(&error);
+            for cell in &block.cells {
+                if book.repeats[cell.index].iter().all(|done| done.repeat != round.repeat) {
+                    book.failures[cell.index] = Some(reason.clone());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where and when a block runs.
+struct Place<'a> {
+    settings: &'a Settings,
+    folder: &'a Path,
+    repeat: usize,
+}
+
+fn run_block(
+    place: &Place<'_>,
+    block: &Block,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    book: &mut Book,
+) -> Result<(), RunError> {
+    let plan = Plan {
+        executable: &place.settings.executable,
+        folder: place.folder.to_owned(),
+        settings: &place.settings.workload.cluster,
+        engine: block.engine,
+        durability: block.durability,
+    };
+    if let Some(bar_text) = place.folder.file_name() {
+        progress.note(&format!(
+            "starting {} ({}, {})",
+            bar_text.to_string_lossy(),
+            block.durability,
+            block.engine.name()
+        ));
+    }
+    let mut cluster = Cluster::start(&plan)?;
+    let outcome = run_cells(place, block, &mut cluster, stop, progress, book);
+    for complaint in cluster.stop() {
+        book.warnings.push(format!("{}: {complaint}", block.durability));
+    }
+    if outcome.is_ok() {
+        // Room for the next block; what is left is removed with the run's folder.
+        let _ = fs::remove_dir_all(place.folder);
+    }
+    outcome
+}
+
+fn run_cells(
+    place: &Place<'_>,
+    block: &Block,
+    cluster: &mut Cluster,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    book: &mut Book,
+) -> Result<(), RunError> {
+    for planned in &block.cells {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let measured = run_one(place, planned, cluster, stop, progress)?;
+        if let Some(measured) = measured {
+            book.repeats[planned.index].push(measured);
+        }
+    }
+    Ok(())
+}
+
+/// `None` if it was stopped before its load began.
+fn run_one(
+    place: &Place<'_>,
+    planned: &Cell,
+    cluster: &mut Cluster,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+) -> Result<Option<Measured>, RunError> {
+    let workload = &place.settings.workload;
+    let spec = cell::spec(workload, planned, place.repeat)?;
+    let name = described::cell_name(workload, planned);
+    progress.cell_begins(&name, place.repeat);
+    let data_dir = &place.settings.data_dir;
+    let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
+    let outcome = match drive(cluster, &spec, stop, progress, &name) {
+        Ok(outcome) => outcome,
+        Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // A node that died in the middle is the reason; the driver only saw connections go.
+    cluster.check_running().map_err(ClusterError::from)?;
+    let surroundings = Surroundings {
+        nodes: nodes(cluster),
+        device: device(before.1, DeviceCounters::sample(data_dir)),
+        contamination: HostSample::sample().since(&before.0).to_json(),
+    };
+    let measured = cell::measured(place.repeat, workload.load.duration, outcome, surroundings);
+    let p50 = measured.acknowledged.percentile_ns(&PERCENTILES[0]).map(Duration::from_nanos);
+    progress.cell_is_over(&name, place.repeat, p50);
+    Ok(Some(measured))
+}
+
+/// Runs the cell, again and again while brokers are still registering.
+fn drive(
+    cluster: &mut Cluster,
+    spec: &CellSpec,
+    stop: &AtomicBool,
+    progress: &Progress,
+    name: &str,
+) -> Result<CellOutcome, RunError> {
+    let deadline = Instant::now() + REGISTER_PATIENCE;
+    loop {
+        let mut show = |now| progress.cell_goes_on(name, now);
+        let error = match run_cell(cluster.bootstrap(), spec, stop, &mut show) {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        };
+        cluster.check_running().map_err(ClusterError::from)?;
+        let registering = matches!(
+            error,
+            DriverError::TopicRefused { code: ErrorCode::InvalidReplicationFactor, .. }
+        );
+        if !registering || Instant::now() > deadline || stop.load(Ordering::Relaxed) {
+            return Err(error.into());
+        }
+        thread::sleep(REGISTER_POLL);
+    }
+}
+
+fn nodes(cluster: &Cluster) -> Vec<schema::Node> {
+    let driver = ("driver".to_owned(), ProcessUse::of(std::process::id()));
+    cluster
+        .usage()
+        .into_iter()
+        .chain([driver])
+        .map(|(name, process)| schema::Node { name, process: process.to_json() })
+        .collect()
+}
+
+fn device(before: Option<DeviceCounters>, after: Option<DeviceCounters>) -> Value {
+    let passed = before.zip(after).map(|(before, after)| after.since(&before).to_json());
+    passed.unwrap_or_else(|| Value::String("unknown".to_owned()))
+}
+
+/// The run's own folder in the data directory, removed when the run is over.
+struct RunFolder(PathBuf);
+
+impl RunFolder {
+    fn create(data_dir: &Path, run_id: &str) -> Result<RunFolder, RunError> {
+        let path = data_dir.join(format!("ackmark-run-{run_id}"));
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(RunFolder(path)),
+            Err(source) => Err(RunError::DataDirectory { directory: data_dir.to_owned(), source }),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for RunFolder {
+    fn drop(&mut self) {
+        // Its name says whose it is, if it cannot be removed.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
