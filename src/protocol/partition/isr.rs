@@ -4,7 +4,7 @@
 //! - `Committed` -> `PendingExpand`: a follower's fetch meets the join rule;
 //! - `Committed` -> `PendingShrink`: the lag timer finds members out of sync;
 //! - pending -> `Committed`: the controller committed it, refused it while vouching that nothing
-//!   was applied, or a metadata record replaced the whole state.
+//!   was applied, or metadata of a newer partition epoch replaced the whole state.
 //!
 //! Source: spec/kip966.md 1.1, 1.5, 1.6. Admission uses the committed ISR, the minimum of the high
 //! watermark uses the maximal ISR, a proposal is based on the committed ISR.

@@ -60,7 +60,7 @@ impl Leader {
         let mut leader = Leader {
             term: Term::of(&metadata),
             epoch_start_offset: local.log.log_end_offset,
-            isr: IsrState::Committed { isr: Vec::new() },
+            isr: IsrState::Committed { isr: metadata.isr.clone() },
             followers: Vec::new(),
             produces: PendingProduces::default(),
             fetches: ParkedFetches::default(),
@@ -244,10 +244,18 @@ impl Leader {
         (!enough).then_some(ErrorCode::NotEnoughReplicasAfterAppend)
     }
 
-    /// Takes over assignment, epochs and ISR; drops a pending proposal; keeps what is known of
-    /// followers that stay.
+    /// Takes over assignment, epochs and ISR; keeps what is known of followers that stay.
+    ///
+    /// A newer partition epoch drops a pending proposal: its ISR contains the proposal, or the
+    /// controller will refuse it. The same epoch is the very state the proposal was based on (its
+    /// record comes after the reply that committed it) and says nothing of the proposal's fate, so
+    /// it stays pending. Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark
+    /// from waiting for a member the controller is about to commit.
     fn adopt(&mut self, local: &Local, metadata: PartitionMetadata) {
-        self.term = Term::of(&metadata);
+        let before = std::mem::replace(&mut self.term, Term::of(&metadata));
+        if self.term.partition_epoch > before.partition_epoch {
+            self.isr = IsrState::Committed { isr: metadata.isr };
+        }
         let known = std::mem::take(&mut self.followers);
         let remote = metadata.replicas.into_iter().filter(|&id| id != local.id);
         self.followers = remote
@@ -256,7 +264,6 @@ impl Leader {
                 None => ReplicaProgress::unknown(id),
             })
             .collect();
-        self.isr = IsrState::Committed { isr: metadata.isr };
         self.refresh_followers(&local.settings, &local.peers);
     }
 

@@ -8,7 +8,7 @@ use super::{Partition, Role};
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
 
 impl Partition {
-    /// When to give [`Input::Tick`] at the latest; may be earlier than the first thing due.
+    /// When to give [`Tick`](super::Input::Tick) at the latest; may be earlier than the first thing due.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         match &self.role {
             Role::Leader(leader) => Some(leader.deadline()),

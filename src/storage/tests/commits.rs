@@ -172,20 +172,20 @@ fn flush_ms_syncs_in_the_background_and_counts_from_the_oldest_record() {
 }
 
 #[test]
-fn a_required_sync_covers_the_segment_that_was_left() {
+fn unsynced_records_of_a_segment_that_was_left_are_synced_before_the_next_counts() {
     let mut bench = Bench::of(DurabilityMode::PageCacheFlush(FLUSH)).expect("any directory");
-    while bench.log.stats().segments < 2 {
-        if bench.log.log_end_offset().0 % 9 == 8 {
-            bench.append(1, 20_000);
-            bench.commit();
-        }
-        bench.append(1, 20_000);
-        bench.start();
-        bench.commit();
+    for _ in 0..4 {
+        bench.append(1, 60_000);
     }
-    assert!(bench.segment_paths().len() == 2);
-    bench.append_some(30);
-    bench.commit();
+    assert_eq!(bench.start(), Some(Offset(4)), "four unsynced records, none waited for");
+    bench.append(1, 60_000);
+    assert_eq!(bench.log.stats().segments, 2);
+    assert_eq!(bench.start(), None);
+    assert_eq!(bench.disk.pending.len(), 1);
+    let (file, sync) = (bench.disk.pending[0].file, bench.disk.pending[0].sync);
+    assert_eq!((file, sync), (bench.log.segments[0].registered_file(), Sync::Fdatasync));
+    assert_eq!(bench.complete(0), Some(Offset(5)));
+    assert_eq!(bench.log.stats().syncs, 1);
     bench.check_content();
 }
 
