@@ -31,6 +31,8 @@ use crate::wire::{
 
 /// What handing a frame to the socket costs, so that time passes even if nothing is waited for.
 const SEND_NS: u64 = 1_000;
+/// What a turn of the event loop costs.
+const TURN_NS: u64 = 500;
 const CONNECT_NS: u64 = 50_000;
 /// From a broker's death to the election of other leaders.
 const ELECTION_NS: u64 = 200_000_000;
@@ -133,7 +135,7 @@ impl Fake {
             let item_ns = self.items.first_key_value().map(|((at_ns, _), _)| *at_ns);
             let next_ns = [deadline_ns, item_ns].into_iter().flatten().min();
             let next_ns = next_ns.expect("the app waits for nothing");
-            self.now_ns.set(self.now_ns.get().max(next_ns));
+            self.now_ns.set(next_ns.max(self.now_ns.get() + TURN_NS));
             if deadline_ns.is_some_and(|deadline_ns| deadline_ns <= self.now_ns.get()) {
                 app.on_event(self, Event::Deadline);
             }

@@ -54,6 +54,7 @@ fn listen() -> Arc<Mutex<Server>> {
     thread::spawn(move || {
         for (number, socket) in (0..).zip(listener.incoming()) {
             let socket = socket.unwrap();
+            socket.set_nodelay(true).unwrap();
             let connection = ConnectionId(number);
             let answers = socket.try_clone().unwrap();
             accepting.lock().unwrap().sockets.insert(connection, answers);

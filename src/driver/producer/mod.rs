@@ -1,4 +1,4 @@
-//! The producer: which batch leaves over which connection, when, and what its answer means.
+//! The producer: which batch leaves over which connection, and when; in `answers`, what comes back.
 //!
 //! Owns the in-flight windows, the requests out and the batches to send again. One request carries
 //! one batch. Leaves to others when a batch closes (`load`), what is in it (`batcher`) and what its
@@ -6,34 +6,38 @@
 //!
 //! Hot path: no allocation per record; per batch its buffer and the request's head.
 
+mod answers;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 
 use crate::driver::batcher::Batcher;
 use crate::driver::link::Link;
 use crate::driver::load::{LoadMode, PartitionLoad};
-use crate::driver::messages::{self, ProduceAnswer};
+use crate::driver::messages;
 use crate::driver::metadata::View;
-use crate::driver::outcome::Failure;
 use crate::driver::recorder::{BatchFacts, Recorder};
 use crate::driver::schedule::Share;
 use crate::driver::spec::{CellSpec, Retry};
 use crate::driver::tracker::Tracker;
 use crate::engine::{ConnectionId, Io};
-use crate::types::{Acks, BrokerId, ErrorCode, MonotonicTime, PartitionId};
-
-/// Pause before a failed batch is sent again: an election or a restart takes longer, and a refusal
-/// would only be repeated.
-const RESEND_PAUSE: Duration = Duration::from_millis(20);
+use crate::types::{Acks, BrokerId, MonotonicTime, PartitionId};
 
 /// Under `acks=0` nothing says that the socket has room again, so it is looked at this often.
 const UNSENT_PAUSE: Duration = Duration::from_millis(1);
 
 /// Batches one [`Producers::pump`] sends: a few milliseconds of work at 64 KiB a batch.
 const PUMP_BATCHES_MAX: usize = 32;
+
+/// Sleeping up to the very moment would add the wake-up of a sleeping CPU, 35 to 50 us where it is
+/// virtual (spec/io.md finding 7), to every sample of a slow load. The driver wakes this early
+/// instead and polls the engine until the moment has come.
+const WAKE_EARLY_MAX: Duration = Duration::from_micros(100);
+/// Most of the time that may be polled away: a twentieth of one CPU.
+const WAKE_EARLY_SHARE: f64 = 0.05;
 
 /// What the producer has to hand for one round of work.
 pub struct Round<'a> {
@@ -81,6 +85,7 @@ struct Rules {
     connections: usize,
     request_timeout: Duration,
     timeout_ms: i32,
+    wake_early: Duration,
     /// Unanswered batches per connection.
     window: usize,
     /// Unanswered batches over all connections.
@@ -129,6 +134,7 @@ impl Producers {
                 connections: spec.connections,
                 request_timeout: spec.request_timeout,
                 timeout_ms: i32::try_from(spec.request_timeout.as_millis()).unwrap_or(i32::MAX),
+                wake_early: wake_early(spec.load),
                 window: window_total.unwrap_or(spec.in_flight_max),
                 window_total: window_total.unwrap_or(usize::MAX),
                 unsent_bytes_max: spec.in_flight_max.saturating_mul(spec.batch_bytes),
@@ -215,69 +221,9 @@ impl Producers {
         own.map(|producer| producer.link.on_connected()).is_some()
     }
 
-    /// The engine says that a connection is gone: what was out on it has failed. Whether it was one
-    /// of these.
-    pub fn on_closed(&mut self, round: &mut Round<'_>, connection: ConnectionId) -> bool {
-        let own = self.producers.iter().position(|producer| producer.link.owns(connection));
-        let Some(index) = own else { return false };
-        let now = round.io.now();
-        self.producers[index].link.on_closed(now);
-        self.fail_all(round, index, Failure::Disconnected, now);
-        true
-    }
-
     /// Whether `connection` is one of these.
     pub fn owns(&self, connection: ConnectionId) -> bool {
         self.producers.iter().any(|producer| producer.link.owns(connection))
-    }
-
-    /// Takes in an answer read at `received`.
-    pub fn on_frame(
-        &mut self,
-        round: &mut Round<'_>,
-        connection: ConnectionId,
-        frame: BytesMut,
-        received: MonotonicTime,
-    ) {
-        let own = self.producers.iter().position(|producer| producer.link.owns(connection));
-        let Some(index) = own else { return };
-        let answer = messages::read_produce(frame);
-        let producer = &mut self.producers[index];
-        // Answers come in the order of the requests, so this is the first one.
-        let asked = answer.as_ref().ok().and_then(|answer| {
-            producer.in_flight.iter().position(|out| out.correlation_id == answer.correlation_id)
-        });
-        let (Ok(answer), Some(asked)) = (answer, asked) else {
-            producer.link.give_up(round.io, received);
-            self.fail_all(round, index, Failure::Malformed, received);
-            return;
-        };
-        let Some(out) = producer.in_flight.remove(asked) else { return };
-        self.in_flight -= 1;
-        self.on_answer(round, out, &answer, received);
-    }
-
-    fn on_answer(
-        &mut self,
-        round: &mut Round<'_>,
-        out: InFlight,
-        answer: &ProduceAnswer,
-        received: MonotonicTime,
-    ) {
-        if answer.error != ErrorCode::None {
-            self.fail(round, out, Failure::Broker(answer.error), received);
-            return;
-        }
-        let facts = &out.facts;
-        // An answer without an offset is none: nobody could find the batch again.
-        let Some(base_offset) = answer.base_offset else {
-            self.fail(round, out, Failure::Malformed, received);
-            return;
-        };
-        round.recorder.acknowledged(facts, base_offset, answer.stamps, received);
-        if let Some(tracker) = round.trackers.get_mut(index_of(facts.partition)) {
-            tracker.acknowledged(base_offset.plus(i64::from(facts.records)));
-        }
     }
 
     /// Sends batches that have closed where there is room, and gives up what was never answered.
@@ -303,19 +249,6 @@ impl Producers {
     /// When [`Producers::pump`] has something to do again.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         self.producers.iter().filter_map(|producer| self.deadline_of(producer)).min()
-    }
-
-    /// Gives up everything that is not answered and not sent; what was due from `measured_from_ns`
-    /// after the begin of the load and never sent is counted.
-    pub fn abandon(&mut self, recorder: &mut Recorder, measured_from_ns: u64) {
-        for producer in &mut self.producers {
-            producer.in_flight.drain(..).for_each(|out| recorder.unanswered(&out.facts));
-        }
-        self.in_flight = 0;
-        for partition in &mut self.partitions {
-            partition.resend.drain(..).for_each(|(facts, _)| recorder.unanswered(&facts));
-            recorder.unsent(partition.load.drain_untaken(measured_from_ns));
-        }
     }
 
     /// Sends one batch over connection `index`, if it has room and one of its partitions has a
@@ -391,64 +324,6 @@ impl Producers {
         }
     }
 
-    /// Closes connections whose oldest request is out for too long. What is behind it on the same
-    /// connection goes down with it.
-    fn give_up_unanswered(&mut self, round: &mut Round<'_>, now: MonotonicTime) {
-        for index in 0..self.producers.len() {
-            let mut is_given_up = false;
-            while let Some(out) = self.pop_overdue(index, now) {
-                is_given_up = true;
-                self.fail(round, out, Failure::TimedOut, now);
-            }
-            if is_given_up {
-                self.producers[index].link.give_up(round.io, now);
-                self.fail_all(round, index, Failure::Disconnected, now);
-            }
-        }
-    }
-
-    fn pop_overdue(&mut self, index: usize, now: MonotonicTime) -> Option<InFlight> {
-        let in_flight = &mut self.producers[index].in_flight;
-        let sent = in_flight.front()?.facts.sent;
-        if sent.plus(self.rules.request_timeout) > now {
-            return None;
-        }
-        self.in_flight -= 1;
-        in_flight.pop_front()
-    }
-
-    /// Fails everything out on connection `index`.
-    fn fail_all(
-        &mut self,
-        round: &mut Round<'_>,
-        index: usize,
-        failure: Failure,
-        at: MonotonicTime,
-    ) {
-        self.is_stale = true;
-        while let Some(out) = self.producers[index].in_flight.pop_front() {
-            self.in_flight -= 1;
-            self.fail(round, out, failure, at);
-        }
-    }
-
-    fn fail(&mut self, round: &mut Round<'_>, out: InFlight, failure: Failure, at: MonotonicTime) {
-        let is_final = match failure {
-            Failure::Broker(code) => {
-                self.is_stale |= messages::says_leader_moved(code);
-                is_final(code)
-            }
-            Failure::Disconnected | Failure::TimedOut | Failure::Malformed => false,
-        };
-        let resend = out.batch.filter(|_| !is_final);
-        round.recorder.failed(&out.facts, failure, at, resend.is_none());
-        if let Some(batch) = resend {
-            let partition = &mut self.partitions[index_of(out.facts.partition)];
-            partition.resend.push_back((out.facts, batch));
-            partition.resend_at = at.plus(RESEND_PAUSE);
-        }
-    }
-
     fn deadline_of(&self, producer: &Producer) -> Option<MonotonicTime> {
         if let Some(reopen_at) = producer.link.reopen_at() {
             return Some(reopen_at);
@@ -462,7 +337,10 @@ impl Producers {
         if producer.is_socket_full {
             return closes.map(|closes| closes.max(self.pumped_at.plus(UNSENT_PAUSE)));
         }
-        closes.into_iter().chain(timeout).min()
+        let wake = closes.map(|closes| {
+            MonotonicTime(closes.0.saturating_sub(self.rules.wake_early.as_nanos() as u64))
+        });
+        wake.into_iter().chain(timeout).min()
     }
 
     /// When partition `index` has something to send.
@@ -483,17 +361,15 @@ impl Producers {
     }
 }
 
-/// Whether sending the batch again would get the same answer.
-fn is_final(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::MessageTooLarge
-            | ErrorCode::CorruptMessage
-            | ErrorCode::InvalidRecord
-            | ErrorCode::InvalidRequest
-            | ErrorCode::InvalidRequiredAcks
-            | ErrorCode::UnsupportedVersion
-    )
+/// How long before a batch is due to stop sleeping: at most the share of the time between records
+/// that may be spent on being on time.
+fn wake_early(load: LoadMode) -> Duration {
+    match load {
+        LoadMode::OpenLoop { rate, .. } => {
+            WAKE_EARLY_MAX.min(Duration::from_secs_f64(WAKE_EARLY_SHARE / rate.records_per_s()))
+        }
+        LoadMode::ClosedLoop { .. } | LoadMode::MaxThroughput => Duration::ZERO,
+    }
 }
 
 fn index_of(partition: PartitionId) -> usize {

@@ -1,0 +1,164 @@
+//! What comes back to the producer, or does not: acknowledgements, refusals, lost connections,
+//! requests out for too long; and which batches are sent again.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+
+use crate::driver::messages::{self, ProduceAnswer};
+use crate::driver::outcome::Failure;
+use crate::driver::recorder::Recorder;
+use crate::engine::ConnectionId;
+use crate::types::{ErrorCode, MonotonicTime};
+
+use super::{InFlight, Producers, Round, index_of};
+
+/// Pause before a failed batch is sent again: an election or a restart takes longer, and a refusal
+/// would only be repeated.
+const RESEND_PAUSE: Duration = Duration::from_millis(20);
+
+impl Producers {
+    /// The engine says that a connection is gone: what was out on it has failed. Whether it was one
+    /// of these.
+    pub fn on_closed(&mut self, round: &mut Round<'_>, connection: ConnectionId) -> bool {
+        let own = self.producers.iter().position(|producer| producer.link.owns(connection));
+        let Some(index) = own else { return false };
+        let now = round.io.now();
+        self.producers[index].link.on_closed(now);
+        self.fail_all(round, index, Failure::Disconnected, now);
+        true
+    }
+
+    /// Takes in an answer read at `received`.
+    pub fn on_frame(
+        &mut self,
+        round: &mut Round<'_>,
+        connection: ConnectionId,
+        frame: BytesMut,
+        received: MonotonicTime,
+    ) {
+        let own = self.producers.iter().position(|producer| producer.link.owns(connection));
+        let Some(index) = own else { return };
+        let answer = messages::read_produce(frame);
+        let producer = &mut self.producers[index];
+        // Answers come in the order of the requests, so this is the first one.
+        let asked = answer.as_ref().ok().and_then(|answer| {
+            producer.in_flight.iter().position(|out| out.correlation_id == answer.correlation_id)
+        });
+        let (Ok(answer), Some(asked)) = (answer, asked) else {
+            producer.link.give_up(round.io, received);
+            self.fail_all(round, index, Failure::Malformed, received);
+            return;
+        };
+        let Some(out) = producer.in_flight.remove(asked) else { return };
+        self.in_flight -= 1;
+        self.on_answer(round, out, &answer, received);
+    }
+
+    fn on_answer(
+        &mut self,
+        round: &mut Round<'_>,
+        out: InFlight,
+        answer: &ProduceAnswer,
+        received: MonotonicTime,
+    ) {
+        if answer.error != ErrorCode::None {
+            self.fail(round, out, Failure::Broker(answer.error), received);
+            return;
+        }
+        let facts = &out.facts;
+        // An answer without an offset is none: nobody could find the batch again.
+        let Some(base_offset) = answer.base_offset else {
+            self.fail(round, out, Failure::Malformed, received);
+            return;
+        };
+        round.recorder.acknowledged(facts, base_offset, answer.stamps, received);
+        if let Some(tracker) = round.trackers.get_mut(index_of(facts.partition)) {
+            tracker.acknowledged(base_offset.plus(i64::from(facts.records)));
+        }
+    }
+
+    /// Gives up everything that is not answered and not sent; what was due from `measured_from_ns`
+    /// after the begin of the load and never sent is counted.
+    pub fn abandon(&mut self, recorder: &mut Recorder, measured_from_ns: u64) {
+        for producer in &mut self.producers {
+            producer.in_flight.drain(..).for_each(|out| recorder.unanswered(&out.facts));
+        }
+        self.in_flight = 0;
+        for partition in &mut self.partitions {
+            partition.resend.drain(..).for_each(|(facts, _)| recorder.unanswered(&facts));
+            recorder.unsent(partition.load.drain_untaken(measured_from_ns));
+        }
+    }
+
+    /// Closes connections whose oldest request is out for too long. What is behind it on the same
+    /// connection goes down with it.
+    pub(super) fn give_up_unanswered(&mut self, round: &mut Round<'_>, now: MonotonicTime) {
+        for index in 0..self.producers.len() {
+            let mut is_given_up = false;
+            while let Some(out) = self.pop_overdue(index, now) {
+                is_given_up = true;
+                self.fail(round, out, Failure::TimedOut, now);
+            }
+            if is_given_up {
+                self.producers[index].link.give_up(round.io, now);
+                self.fail_all(round, index, Failure::Disconnected, now);
+            }
+        }
+    }
+
+    fn pop_overdue(&mut self, index: usize, now: MonotonicTime) -> Option<InFlight> {
+        let in_flight = &mut self.producers[index].in_flight;
+        let sent = in_flight.front()?.facts.sent;
+        if sent.plus(self.rules.request_timeout) > now {
+            return None;
+        }
+        self.in_flight -= 1;
+        in_flight.pop_front()
+    }
+
+    /// Fails everything out on connection `index`.
+    fn fail_all(
+        &mut self,
+        round: &mut Round<'_>,
+        index: usize,
+        failure: Failure,
+        at: MonotonicTime,
+    ) {
+        self.is_stale = true;
+        while let Some(out) = self.producers[index].in_flight.pop_front() {
+            self.in_flight -= 1;
+            self.fail(round, out, failure, at);
+        }
+    }
+
+    fn fail(&mut self, round: &mut Round<'_>, out: InFlight, failure: Failure, at: MonotonicTime) {
+        let is_final = match failure {
+            Failure::Broker(code) => {
+                self.is_stale |= messages::says_leader_moved(code);
+                is_final(code)
+            }
+            Failure::Disconnected | Failure::TimedOut | Failure::Malformed => false,
+        };
+        let resend = out.batch.filter(|_| !is_final);
+        round.recorder.failed(&out.facts, failure, at, resend.is_none());
+        if let Some(batch) = resend {
+            let partition = &mut self.partitions[index_of(out.facts.partition)];
+            partition.resend.push_back((out.facts, batch));
+            partition.resend_at = at.plus(RESEND_PAUSE);
+        }
+    }
+}
+
+/// Whether sending the batch again would get the same answer.
+fn is_final(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::MessageTooLarge
+            | ErrorCode::CorruptMessage
+            | ErrorCode::InvalidRecord
+            | ErrorCode::InvalidRequest
+            | ErrorCode::InvalidRequiredAcks
+            | ErrorCode::UnsupportedVersion
+    )
+}
