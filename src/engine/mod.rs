@@ -186,6 +186,9 @@ pub trait Io {
     /// Starts a write. [`Event::Written`] follows in all cases, but for [`Route::Inline`]: its
     /// result is returned here and no event follows.
     fn submit_write(&mut self, write: Write) -> Option<io::Result<()>>;
+    /// Hands what was submitted to the kernel now; otherwise that happens once the app has handled
+    /// the whole batch of events. Nothing to do for an engine that hands over at once.
+    fn submit_now(&mut self) {}
     /// Starts a read of `length` bytes at `position` (aligned as for writes if the file is direct).
     fn submit_read(&mut self, operation: OperationId, file: FileId, position: u64, length: usize);
     /// A handle other threads use to deliver [`Event::Woken`].

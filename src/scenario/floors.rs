@@ -60,6 +60,7 @@ impl RunFloors {
         let mode = cell.durability;
         let parts = [
             ("round_trip", floors.round_trip_ns()),
+            ("followers_round_trip", floors.followers_round_trip_ns()),
             ("page_cache_write", floors.page_cache_write_ns()),
             ("durable_alone", floors.durable_ns(mode, false)),
             ("durable_together", floors.durable_ns(mode, true)),

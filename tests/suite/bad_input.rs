@@ -59,12 +59,12 @@ fn garbage_closes_its_own_connection_only() {
     assert_serves(&mut bystander);
     let before_bytes = cluster.resident_bytes(1);
     let raw: [&[u8]; 6] = [
-        b"GET / HTTP/1.1\r\n\r\n",                   // read as a frame of 1.2 GB
-        &[0xff, 0xff, 0xff, 0xff],                   // length -1
-        &[0x7f, 0xff, 0xff, 0xff],                   // length 2^31 - 1
-        &[0, 0, 0, 3, 1, 2, 3],                      // too short for a header
-        &[0, 0, 0, 8, 3, 0xe7, 0, 0, 0, 0, 0, 1],    // API key 999
-        &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3],    // a TLS hello: read as 0x16030102 bytes
+        b"GET / HTTP/1.1\r\n\r\n",                // read as a frame of 1.2 GB
+        &[0xff, 0xff, 0xff, 0xff],                // length -1
+        &[0x7f, 0xff, 0xff, 0xff],                // length 2^31 - 1
+        &[0, 0, 0, 3, 1, 2, 3],                   // too short for a header
+        &[0, 0, 0, 8, 3, 0xe7, 0, 0, 0, 0, 0, 1], // API key 999
+        &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3], // a TLS hello: read as 0x16030102 bytes
     ];
     for bytes in raw {
         let mut stream = connect(&cluster);
@@ -151,7 +151,8 @@ fn leader_connection(cluster: &Cluster, topic: &str) -> TcpStream {
         .map(|id| TcpStream::connect(cluster.address(id)).unwrap())
         .find_map(|mut stream| {
             let error = produce(&mut stream, topic, 0, 7, batch());
-            let leads = produce(&mut stream, topic, 0, 1, Vec::new()) != ErrorCode::NotLeaderOrFollower;
+            let leads =
+                produce(&mut stream, topic, 0, 1, Vec::new()) != ErrorCode::NotLeaderOrFollower;
             (error == ErrorCode::InvalidRequiredAcks && leads && takes(&mut stream, topic))
                 .then_some(stream)
         })
@@ -172,8 +173,7 @@ fn takes(stream: &mut TcpStream, topic: &str) -> bool {
 fn metadata_request(topic: &str) -> wire::Request {
     use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
     use kafka_protocol::messages::{MetadataRequest, TopicName};
-    let topic = MetadataRequestTopic::default()
-        .with_name(Some(TopicName(topic.to_owned().into())));
+    let topic = MetadataRequestTopic::default().with_name(Some(TopicName(topic.to_owned().into())));
     wire::Request::Metadata(MetadataRequest::default().with_topics(Some(vec![topic])))
 }
 

@@ -50,11 +50,7 @@ fn kcat_lists_produces_and_consumes() {
     for codec in ["none", "gzip", "snappy", "lz4", "zstd"] {
         kcat(&cluster, &["-P", "-t", "kcat", "-z", codec, "-X", "acks=all"], lines.as_bytes());
     }
-    kcat(
-        &cluster,
-        &["-P", "-t", "kcat", "-X", "enable.idempotence=true"],
-        lines.as_bytes(),
-    );
+    kcat(&cluster, &["-P", "-t", "kcat", "-X", "enable.idempotence=true"], lines.as_bytes());
     let consumed = kcat(&cluster, &["-C", "-t", "kcat", "-p", "0", "-o", "-6000", "-e", "-q"], b"");
     let consumed = String::from_utf8(consumed.stdout).unwrap();
     assert_eq!(consumed, lines.repeat(6));

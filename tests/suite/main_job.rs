@@ -55,8 +55,7 @@ fn partitions_spread_over_shards() {
 
 /// Runs a long acks=all cell with retries, and kills broker `victim` in its middle.
 fn survives_the_death_of(victim: i32, engine: EngineKind) {
-    let mut cluster =
-        Cluster::start(Shape { engine, ..Shape::plain(DurabilityMode::DirectDsync) });
+    let mut cluster = Cluster::start(Shape { engine, ..Shape::plain(DurabilityMode::DirectDsync) });
     let spec = CellSpec {
         retry: Retry::UntilAcknowledged,
         duration: Duration::from_secs(6),

@@ -32,13 +32,6 @@ const UNSENT_PAUSE: Duration = Duration::from_millis(1);
 /// Batches one [`Producers::pump`] sends: a few milliseconds of work at 64 KiB a batch.
 const PUMP_BATCHES_MAX: usize = 32;
 
-/// Sleeping up to the very moment would add the wake-up of a sleeping CPU, 35 to 50 us where it is
-/// virtual (spec/io.md finding 7), to every sample of a slow load. The driver wakes this early
-/// instead and polls the engine until the moment has come.
-const WAKE_EARLY_MAX: Duration = Duration::from_micros(100);
-/// Most of the time that may be polled away: a twentieth of one CPU.
-const WAKE_EARLY_SHARE: f64 = 0.05;
-
 /// What the producer has to hand for one round of work.
 pub struct Round<'a> {
     /// The engine.
@@ -85,7 +78,6 @@ struct Rules {
     connections: usize,
     request_timeout: Duration,
     timeout_ms: i32,
-    wake_early: Duration,
     /// Unanswered batches per connection.
     window: usize,
     /// Unanswered batches over all connections.
@@ -134,7 +126,6 @@ impl Producers {
                 connections: spec.connections,
                 request_timeout: spec.request_timeout,
                 timeout_ms: i32::try_from(spec.request_timeout.as_millis()).unwrap_or(i32::MAX),
-                wake_early: wake_early(spec.load),
                 window: window_total.unwrap_or(spec.in_flight_max),
                 window_total: window_total.unwrap_or(usize::MAX),
                 unsent_bytes_max: spec.in_flight_max.saturating_mul(spec.batch_bytes),
@@ -337,10 +328,7 @@ impl Producers {
         if producer.is_socket_full {
             return closes.map(|closes| closes.max(self.pumped_at.plus(UNSENT_PAUSE)));
         }
-        let wake = closes.map(|closes| {
-            MonotonicTime(closes.0.saturating_sub(self.rules.wake_early.as_nanos() as u64))
-        });
-        wake.into_iter().chain(timeout).min()
+        closes.into_iter().chain(timeout).min()
     }
 
     /// When partition `index` has something to send.
@@ -358,17 +346,6 @@ impl Producers {
 
     fn elapsed_ns(&self, now: MonotonicTime) -> u64 {
         now.0.saturating_sub(self.began.0)
-    }
-}
-
-/// How long before a batch is due to stop sleeping: at most the share of the time between records
-/// that may be spent on being on time.
-fn wake_early(load: LoadMode) -> Duration {
-    match load {
-        LoadMode::OpenLoop { rate, .. } => {
-            WAKE_EARLY_MAX.min(Duration::from_secs_f64(WAKE_EARLY_SHARE / rate.records_per_s()))
-        }
-        LoadMode::ClosedLoop { .. } | LoadMode::MaxThroughput => Duration::ZERO,
     }
 }
 

@@ -672,6 +672,10 @@ impl Io for Uring {
         None
     }
 
+    fn submit_now(&mut self) {
+        self.ring.submit();
+    }
+
     fn submit_read(&mut self, operation: OperationId, file: FileId, position: u64, length: usize) {
         let is_direct =
             self.files.get(file.0 as usize).and_then(Option::as_ref).is_some_and(|f| f.is_direct);

@@ -85,9 +85,13 @@ impl Ring {
         let room = queue.capacity() - queue.len();
         drop(queue);
         if room < entries {
-            // Failing to submit here shows again, with its error, in the next `submit_and_wait`.
-            let _ = self.ring.submit();
+            self.submit();
         }
+    }
+
+    /// Submits without waiting. A failure shows again, with its error, in the next wait.
+    pub(super) fn submit(&mut self) {
+        let _ = self.ring.submit();
     }
 
     /// Submits and sleeps until a completion is there or `timeout` has passed.

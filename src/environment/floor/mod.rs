@@ -1,21 +1,25 @@
 //! The least that an acknowledged write can take on this host and directory, from parts measured on
 //! the spot, paced like the run they are set against.
 //!
-//! With R a loopback round trip, W a write into the page cache and D(q) a durable write while q
+//! With R a loopback round trip to another process, R(n) one to n processes at once that is over
+//! when the last has answered, W a write into the page cache and D(q) a durable write while q
 //! writers work at once (spec/io.md section 5, lower bounds over medians):
 //!
 //! | | page-cache, page-cache-flush | direct, and the syncing modes |
 //! |---|---|---|
-//! | acks=1 | R + W | R + D(1) |
-//! | acks=all | 2R + 2W | R + max(D(brokers), R + D(brokers)) |
+//! | acks=1 | R + W | R + D(brokers) |
+//! | acks=all | R + R(followers) + 2W | R + max(D(brokers), R(followers) + D(brokers)) |
 //!
-//! In the last cell the leader's D and the followers' overlap, since followers are served from
-//! memory at append time; with all brokers on one device they also run at once, hence D(brokers).
+//! The high watermark waits for every member of the ISR, so the leader's round trip is one to all
+//! followers at once. Every append is written by all brokers, on their one device, at about the
+//! same time, whatever the producer waits for: hence D(brokers) for acks=1 too. In the last cell
+//! the leader's D and the followers' overlap, since followers are served from memory at append time.
 //! D is measured with blocking calls on a zero-filled file: for this class of machine that is never
 //! slower than an asynchronous route (spec/io.md section 2). A tight loop would give a smaller D
 //! than a paced run can reach, because a busy CPU and device need no waking.
 
 mod parts;
+mod peer;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +53,10 @@ pub struct FloorSettings {
 pub struct Floors {
     /// How they were measured.
     pub settings: FloorSettings,
-    /// R: request of one record and a small answer over loopback TCP between two threads.
+    /// R: request of one record and a small answer over loopback TCP between two processes.
     pub round_trip: Samples,
+    /// R(followers): the same to all followers at once, until the last answer; empty without any.
+    pub followers_round_trip: Samples,
     /// W: pwrite(2) of one record into a growing file.
     pub page_cache_write: Samples,
     /// D, one entry for each mode asked for that has one.
@@ -78,10 +84,10 @@ pub struct DurableFloor {
 pub struct FloorParts {
     /// R.
     pub round_trip_ns: u64,
+    /// R(followers).
+    pub followers_round_trip_ns: u64,
     /// W.
     pub page_cache_write_ns: u64,
-    /// D(1); unused by the page-cache modes.
-    pub durable_alone_ns: u64,
     /// D(brokers); unused by the page-cache modes.
     pub durable_together_ns: u64,
 }
@@ -110,7 +116,7 @@ pub enum FloorError {
 
 impl Floors {
     /// Measures R, W, the timer, and D of each of `modes`, in a folder inside `directory` that is
-    /// removed afterwards. Takes about (3 + 2 x modes with a D) times the part duration. Direct
+    /// removed afterwards. Takes about (4 + 2 x modes with a D) times the part duration. Direct
     /// modes must have been checked with [`super::direct_io`].
     pub fn measure(
         directory: &Path,
@@ -125,7 +131,10 @@ impl Floors {
             let part = part.to_owned();
             move |source| FloorError::Io { part, directory: directory.to_owned(), source }
         };
-        let round_trip = parts::round_trip(&settings).map_err(failed("round trip"))?;
+        let round_trip = parts::round_trip(&settings, 1).map_err(failed("round trip"))?;
+        let followers = settings.broker_count.saturating_sub(1);
+        let followers_round_trip =
+            parts::round_trip(&settings, followers).map_err(failed("round trip to followers"))?;
         let page_cache_write =
             parts::page_cache_write(&settings, scratch.path()).map_err(failed("page-cache"))?;
         let mut durable = Vec::new();
@@ -134,7 +143,14 @@ impl Floors {
             durable.push(floor.map_err(failed(mode.name()))?);
         }
         let timer_overshoot = parts::timer_overshoot(&settings);
-        Ok(Floors { settings, round_trip, page_cache_write, durable, timer_overshoot })
+        Ok(Floors {
+            settings,
+            round_trip,
+            followers_round_trip,
+            page_cache_write,
+            durable,
+            timer_overshoot,
+        })
     }
 
     /// The samples of both measurements together, such as one before and one after a run. Modes
@@ -153,6 +169,7 @@ impl Floors {
         Floors {
             settings: self.settings,
             round_trip: self.round_trip.merged(other.round_trip),
+            followers_round_trip: self.followers_round_trip.merged(other.followers_round_trip),
             page_cache_write: self.page_cache_write.merged(other.page_cache_write),
             durable,
             timer_overshoot: self.timer_overshoot.merged(other.timer_overshoot),
@@ -162,6 +179,14 @@ impl Floors {
     /// Median of R.
     pub fn round_trip_ns(&self) -> Option<u64> {
         self.round_trip.median_ns()
+    }
+
+    /// Median of R(followers), which cannot truly be less than R; zero without followers.
+    pub fn followers_round_trip_ns(&self) -> Option<u64> {
+        match self.settings.broker_count {
+            0 | 1 => Some(0),
+            _ => Some(self.followers_round_trip.median_ns()?.max(self.round_trip_ns()?)),
+        }
     }
 
     /// Median of W.
@@ -177,19 +202,15 @@ impl Floors {
 
     /// The floor of an acknowledged write in this mode, from the medians; `None` for `acks=0`, which
     /// is never acknowledged, and for modes that were not measured.
-    ///
-    /// One writer cannot truly be slower than several; where it was measured so (another process
-    /// on its CPU), the smaller figure stands for both, and the bound stays a lower one.
     pub fn bound_ns(&self, mode: DurabilityMode, acks: Acks) -> Option<u64> {
-        let durable = |together| match has_durable_part(mode) {
-            true => self.durable_ns(mode, together),
-            false => Some(0),
-        };
         let parts = FloorParts {
             round_trip_ns: self.round_trip_ns()?,
+            followers_round_trip_ns: self.followers_round_trip_ns()?,
             page_cache_write_ns: self.page_cache_write_ns()?,
-            durable_alone_ns: durable(false)?.min(durable(true)?),
-            durable_together_ns: durable(true)?,
+            durable_together_ns: match has_durable_part(mode) {
+                true => self.durable_ns(mode, true)?,
+                false => 0,
+            },
         };
         ack_floor_ns(&parts, mode, acks)
     }
@@ -203,6 +224,7 @@ impl Floors {
             "broker_count": self.settings.broker_count,
             "part_duration_ms": u64::try_from(self.settings.part_duration.as_millis()).ok(),
             "round_trip": self.round_trip.to_json(),
+            "followers_round_trip": self.followers_round_trip.to_json(),
             "page_cache_write": self.page_cache_write.to_json(),
             "durable": durable,
             "timer_overshoot": self.timer_overshoot.to_json(),
@@ -246,13 +268,14 @@ fn has_durable_part(mode: DurabilityMode) -> bool {
 /// Formulas: spec/io.md section 5, as tabled at the top of this file.
 pub fn ack_floor_ns(parts: &FloorParts, mode: DurabilityMode, acks: Acks) -> Option<u64> {
     let (round_trip, write) = (parts.round_trip_ns, parts.page_cache_write_ns);
-    let (alone, together) = (parts.durable_alone_ns, parts.durable_together_ns);
+    let followers = parts.followers_round_trip_ns;
+    let together = parts.durable_together_ns;
     match (acks, has_durable_part(mode)) {
         (Acks::None, _) => None,
         (Acks::Leader, false) => Some(round_trip + write),
-        (Acks::Leader, true) => Some(round_trip + alone),
-        (Acks::All, false) => Some(2 * round_trip + 2 * write),
-        (Acks::All, true) => Some(round_trip + together.max(round_trip + together)),
+        (Acks::Leader, true) => Some(round_trip + together),
+        (Acks::All, false) => Some(round_trip + followers + 2 * write),
+        (Acks::All, true) => Some(round_trip + together.max(followers + together)),
     }
 }
 
@@ -261,8 +284,8 @@ pub fn formula(mode: DurabilityMode, acks: Acks) -> &'static str {
     match (acks, has_durable_part(mode)) {
         (Acks::None, _) => "none",
         (Acks::Leader, false) => "R + W",
-        (Acks::Leader, true) => "R + D(1)",
-        (Acks::All, false) => "2R + 2W",
-        (Acks::All, true) => "R + max(D(brokers), R + D(brokers))",
+        (Acks::Leader, true) => "R + D(brokers)",
+        (Acks::All, false) => "R + R(followers) + 2W",
+        (Acks::All, true) => "R + max(D(brokers), R(followers) + D(brokers))",
     }
 }

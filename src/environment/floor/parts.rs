@@ -1,7 +1,6 @@
 //! Measures the parts of the floor, each by the simplest code that does the act, at a steady pace.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
@@ -14,6 +13,7 @@ use super::super::pace::Pace;
 use super::super::pattern::{Pattern, PatternFile};
 use super::super::samples::Samples;
 use super::super::{DirectIo, direct_io};
+use super::peer::Peer;
 use super::{DurableFloor, FloorSettings};
 
 /// A produce answer for one partition is about this long.
@@ -45,40 +45,26 @@ fn paced(
     (0..act_count(settings)).map(timed).collect()
 }
 
-/// R: the requester waits for its tick, sends, and blocks for the answer.
-pub(super) fn round_trip(settings: &FloorSettings) -> io::Result<Samples> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let mut requester = TcpStream::connect(listener.local_addr()?)?;
-    let (mut answerer, _) = listener.accept()?;
-    requester.set_nodelay(true)?;
-    answerer.set_nodelay(true)?;
-    let record_bytes = settings.record_bytes;
-    thread::scope(|scope| {
-        let answering = scope.spawn(move || answer_all(&mut answerer, record_bytes));
-        let request = vec![0; record_bytes];
-        let mut answer = [0; ANSWER_BYTES];
-        let samples = paced(settings, || {
-            let sent = clock::now();
-            requester.write_all(&request)?;
-            requester.read_exact(&mut answer)?;
-            Ok(clock::now().since(sent))
-        });
-        // Closing the connection is what ends the other thread.
-        drop(requester);
-        let answered = answering.join().unwrap_or_else(|_| Err(io::Error::other("thread died")));
-        samples.and_then(|samples| answered.map(|()| samples))
-    })
-}
-
-fn answer_all(connection: &mut TcpStream, record_bytes: usize) -> io::Result<()> {
-    let mut request = vec![0; record_bytes];
-    loop {
-        match connection.read_exact(&mut request) {
-            Ok(()) => connection.write_all(&[0; ANSWER_BYTES])?,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-            Err(error) => return Err(error),
-        }
+/// R(n): the requester waits for its tick, sends to `n` peers in turn, and blocks until each has
+/// answered. No samples for no peers.
+pub(super) fn round_trip(settings: &FloorSettings, peers: usize) -> io::Result<Samples> {
+    if peers == 0 {
+        return Ok(Samples::default());
     }
+    let start = |_| Peer::start(settings.record_bytes.max(1), ANSWER_BYTES);
+    let mut peers: Vec<Peer> = (0..peers).map(start).collect::<io::Result<_>>()?;
+    let request = vec![0; settings.record_bytes.max(1)];
+    let mut answer = [0; ANSWER_BYTES];
+    paced(settings, || {
+        let sent = clock::now();
+        for peer in &mut peers {
+            peer.connection.write_all(&request)?;
+        }
+        for peer in &mut peers {
+            peer.connection.read_exact(&mut answer)?;
+        }
+        Ok(clock::now().since(sent))
+    })
 }
 
 /// W: the file grows, as a segment does in page-cache mode.

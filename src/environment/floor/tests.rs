@@ -5,8 +5,8 @@ use crate::types::Flush;
 
 const PARTS: FloorParts = FloorParts {
     round_trip_ns: 100,
+    followers_round_trip_ns: 130,
     page_cache_write_ns: 2,
-    durable_alone_ns: 200,
     durable_together_ns: 300,
 };
 
@@ -16,16 +16,16 @@ fn bounds_follow_the_formulas_of_section_5() {
     let table = [
         (DurabilityMode::PageCache, Acks::None, None),
         (DurabilityMode::PageCache, Acks::Leader, Some(102)),
-        (DurabilityMode::PageCache, Acks::All, Some(204)),
+        (DurabilityMode::PageCache, Acks::All, Some(234)),
         (DurabilityMode::PageCacheFlush(flush), Acks::Leader, Some(102)),
-        (DurabilityMode::PageCacheFlush(flush), Acks::All, Some(204)),
-        (DurabilityMode::Fsync, Acks::Leader, Some(300)),
-        (DurabilityMode::Fsync, Acks::All, Some(500)),
-        (DurabilityMode::Direct, Acks::Leader, Some(300)),
-        (DurabilityMode::Direct, Acks::All, Some(500)),
-        (DurabilityMode::DirectFsync, Acks::All, Some(500)),
-        (DurabilityMode::DirectDsync, Acks::Leader, Some(300)),
-        (DurabilityMode::DirectDsync, Acks::All, Some(500)),
+        (DurabilityMode::PageCacheFlush(flush), Acks::All, Some(234)),
+        (DurabilityMode::Fsync, Acks::Leader, Some(400)),
+        (DurabilityMode::Fsync, Acks::All, Some(530)),
+        (DurabilityMode::Direct, Acks::Leader, Some(400)),
+        (DurabilityMode::Direct, Acks::All, Some(530)),
+        (DurabilityMode::DirectFsync, Acks::All, Some(530)),
+        (DurabilityMode::DirectDsync, Acks::Leader, Some(400)),
+        (DurabilityMode::DirectDsync, Acks::All, Some(530)),
         (DurabilityMode::DirectDsync, Acks::None, None),
     ];
     for (mode, acks, expected) in table {
@@ -49,7 +49,7 @@ fn measured_floors_have_every_part_and_leave_nothing_behind() {
     let modes = [DurabilityMode::PageCache, DurabilityMode::Fsync];
     let floors = Floors::measure(directory.path(), quick(), &modes).unwrap();
 
-    assert_eq!(floors.round_trip.count(), 20);
+    assert_eq!((floors.round_trip.count(), floors.followers_round_trip.count()), (20, 20));
     assert_eq!(floors.timer_overshoot.count(), 20);
     assert_eq!(floors.durable.len(), 1, "page-cache has no durable part");
     let fsync = &floors.durable[0];

@@ -22,6 +22,8 @@ use crate::wire::Response;
 /// ListOffsets' timestamps with a meaning of their own.
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
+/// First version of ListOffsets whose answer names the leader epoch.
+const LEADER_EPOCH_FROM: i16 = 4;
 
 /// An answer being put together.
 pub(super) struct PendingOffsets {
@@ -31,14 +33,18 @@ pub(super) struct PendingOffsets {
 }
 
 enum OffsetsAnswer {
-    List(ListOffsetsResponse),
+    /// With leader epochs, if the version has room for them.
+    List {
+        response: ListOffsetsResponse,
+        has_epochs: bool,
+    },
     EpochEnds(OffsetForLeaderEpochResponse),
 }
 
 impl PendingOffsets {
     pub(super) fn into_response(self) -> Response {
         match self.answer {
-            OffsetsAnswer::List(response) => Response::ListOffsets(response),
+            OffsetsAnswer::List { response, .. } => Response::ListOffsets(response),
             OffsetsAnswer::EpochEnds(response) => Response::OffsetForLeaderEpoch(response),
         }
     }
@@ -47,12 +53,13 @@ impl PendingOffsets {
         let place = self.places[usize::from(index)];
         let error = result.err().unwrap_or(ErrorCode::None).code();
         match &mut self.answer {
-            OffsetsAnswer::List(response) => {
+            OffsetsAnswer::List { response, has_epochs } => {
                 let answer = &mut response.topics[place.topic].partitions[place.partition];
                 answer.error_code = error;
                 if let Ok(found) = result {
                     answer.offset = found.offset.0;
-                    answer.leader_epoch = found.leader_epoch.map_or(-1, |epoch| epoch.0);
+                    let epoch = found.leader_epoch.filter(|_| *has_epochs);
+                    answer.leader_epoch = epoch.map_or(-1, |epoch| epoch.0);
                 }
             }
             OffsetsAnswer::EpochEnds(response) => {
@@ -107,7 +114,9 @@ impl Shard {
                     .with_partitions(partitions),
             );
         }
-        let answer = OffsetsAnswer::List(ListOffsetsResponse::default().with_topics(topics));
+        let response = ListOffsetsResponse::default().with_topics(topics);
+        let answer =
+            OffsetsAnswer::List { response, has_epochs: from.head.version >= LEADER_EPOCH_FROM };
         self.ask_owners(io, from, answer, places, queries);
     }
 

@@ -14,7 +14,10 @@ use crate::protocol::partition::{
 };
 use crate::record;
 use crate::storage::{DiskRead, PartitionLog, Read, StorageError};
-use crate::types::{ErrorCode, FollowerStamps, MonotonicTime, Offset, TopicPartition};
+use crate::types::{
+    Acks, CommitRoute, DurabilityMode, ErrorCode, FollowerStamps, MonotonicTime, Offset,
+    TopicPartition,
+};
 
 /// An operation id carries its replica's slot plus one above this many bits; zero there is a read.
 const OPERATION_BITS: u32 = 40;
@@ -54,6 +57,8 @@ pub(super) struct Replicas {
     reads: HashMap<OperationId, DiskFetch>,
     reads_started: u64,
     outputs: Vec<Output>,
+    /// Fetches to answer once the writes of the event batch are on their way.
+    served_later: Vec<(usize, RequestId, FetchAnswer)>,
 }
 
 /// A fetch answer whose records come from the disk.
@@ -73,8 +78,17 @@ pub(super) struct FetchedBatch {
 /// What the input at hand brought with it, for the outputs that refer to it.
 enum Cargo<'a> {
     Nothing,
-    Produced { part: &'a ProducePart, record_count: i64, append_started: MonotonicTime },
-    Fetched { batches: &'a [FetchedBatch], received: MonotonicTime },
+    Produced {
+        part: &'a ProducePart,
+        record_count: i64,
+        append_started: MonotonicTime,
+        /// The leader's write will keep the shard until the device has it.
+        writes_block: bool,
+    },
+    Fetched {
+        batches: &'a [FetchedBatch],
+        received: MonotonicTime,
+    },
 }
 
 impl Replicas {
@@ -119,6 +133,20 @@ impl Replicas {
         });
         self.by_partition.insert(id, slot);
         slot
+    }
+
+    /// Whether a fetch is answered after this event batch's writes and produce answers: always a
+    /// consumer's; a follower's if the append that woke it waits for the leader's log only, and the
+    /// leader's write does not block.
+    fn producers_come_first(&self, request: RequestId, cargo: &Cargo<'_>) -> bool {
+        let Some(fetch) = self.fetching.get(&request) else { return false };
+        match (fetch.fetch.fetcher, cargo) {
+            (Fetcher::Consumer, _) => true,
+            (Fetcher::Follower { .. }, Cargo::Produced { part, writes_block, .. }) => {
+                part.acks != Acks::All && !writes_block
+            }
+            (Fetcher::Follower { .. }, Cargo::Nothing | Cargo::Fetched { .. }) => false,
+        }
     }
 
     /// When some machine or log wants to be looked at again.
@@ -173,7 +201,9 @@ impl Shard {
     fn carry_out(&mut self, io: &mut dyn Io, slot: usize, output: Output, cargo: &Cargo<'_>) {
         match output {
             Output::Append { request, base_offset, leader_epoch } => {
-                let Cargo::Produced { part, record_count, append_started } = cargo else { return };
+                let Cargo::Produced { part, record_count, append_started, .. } = cargo else {
+                    return;
+                };
                 let end = base_offset.plus(*record_count);
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
                 let appended =
@@ -182,11 +212,7 @@ impl Shard {
                     replica.trace.appended(request, end, part.received, *append_started, io.now());
                 }
                 self.check_log(appended);
-                if self.writes_at_append {
-                    self.write_at_append(io, slot);
-                } else {
-                    self.replicas.mark_dirty(slot);
-                }
+                self.replicas.mark_dirty(slot);
             }
             Output::AppendFetched { count } => self.append_fetched(io, slot, count, cargo),
             Output::AnswerProduce { request, result } => {
@@ -194,7 +220,13 @@ impl Shard {
                 let part = Part::from(request);
                 self.deliver(io, part.origin, Message::Produced(part, result, stamps));
             }
-            Output::AnswerFetch { request, answer } => self.answer_fetch(io, slot, request, answer),
+            Output::AnswerFetch { request, answer } => {
+                if self.replicas.producers_come_first(request, cargo) {
+                    self.replicas.served_later.push((slot, request, answer));
+                } else {
+                    self.answer_fetch(io, slot, request, answer);
+                }
+            }
             Output::HighWatermark(high_watermark) => {
                 if let Some(replica) = self.replicas.get_mut(slot)
                     && replica.machine.is_leader()
@@ -239,6 +271,11 @@ impl Shard {
         }
     }
 
+    fn writes_block(&self) -> bool {
+        let log = &self.config.log;
+        log.commit_route == CommitRoute::Inline && log.durability != DurabilityMode::PageCache
+    }
+
     // --- produce ---------------------------------------------------------------------------------
 
     pub(super) fn produce_part(&mut self, io: &mut dyn Io, part: Part, produce: &ProducePart) {
@@ -266,6 +303,7 @@ impl Shard {
             part: produce,
             record_count: i64::from(record_count),
             append_started: io.now(),
+            writes_block: self.writes_block(),
         };
         self.step_with(io, slot, input, &cargo);
     }
@@ -426,15 +464,22 @@ impl Shard {
         }
     }
 
-    /// In the page-cache mode a write costs a microsecond or two, less than serving a follower: the
-    /// producer's answer need not wait for that.
-    fn write_at_append(&mut self, io: &mut dyn Io, slot: usize) {
-        let Some(replica) = self.replicas.get_mut(slot) else { return };
-        let started = replica.log.start_writes(io, &mut replica.next_operation);
-        if let Some(Some(offset)) = self.check_log(started) {
-            let now = io.now();
-            self.durable(io, slot, offset, now);
+    /// Answers the fetches that come after producers: the writes of the event batch are handed over
+    /// first, and producers just answered get the CPU if they share it, as their wake-up alone does
+    /// not take it from this shard.
+    pub(super) fn serve_later(&mut self, io: &mut dyn Io) {
+        if self.replicas.served_later.is_empty() {
+            return;
         }
+        io.submit_now();
+        if std::mem::take(&mut self.requests.has_answered_producer) {
+            std::thread::yield_now();
+        }
+        let mut later = std::mem::take(&mut self.replicas.served_later);
+        for (slot, request, answer) in later.drain(..) {
+            self.answer_fetch(io, slot, request, answer);
+        }
+        self.replicas.served_later = later;
     }
 
     pub(super) fn written(

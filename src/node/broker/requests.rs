@@ -79,6 +79,8 @@ pub(super) struct Requests {
     tickets: u64,
     paused: HashSet<ConnectionId>,
     producer_ids: i64,
+    /// A produce answer left since the last look.
+    pub(super) has_answered_producer: bool,
 }
 
 impl Requests {
@@ -444,6 +446,7 @@ impl Shard {
                 for stamps in partitions.filter_map(|partition| partition.stamps.as_mut()) {
                     stamps.answered = answered;
                 }
+                self.requests.has_answered_producer = true;
                 Answer::Frame(vec![wire::encode_produce_response(&head, &response)])
             }
             Work::Fetch(fetch) => {

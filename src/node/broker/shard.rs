@@ -22,15 +22,13 @@ use crate::measure::clock;
 use crate::protocol::metadata::ClusterMetadata;
 use crate::protocol::partition::Input;
 use crate::storage::Preparer;
-use crate::types::{BrokerEpoch, ClockId, DurabilityMode, MonotonicTime, PartitionId};
+use crate::types::{BrokerEpoch, ClockId, MonotonicTime, PartitionId};
 
 /// One shard of a broker.
 pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) config: Arc<BrokerConfig>,
     pub(super) clock: ClockId,
-    /// Appends are written before followers are served, not at the end of the event batch.
-    pub(super) writes_at_append: bool,
     /// How this broker calls itself towards leaders and the controller.
     pub(super) client_id: String,
     pub(super) shards: Vec<Mailbox>,
@@ -76,7 +74,6 @@ impl Shard {
         Shard {
             id,
             clock: clock::clock_id(),
-            writes_at_append: config.log.durability == DurabilityMode::PageCache,
             client_id: format!("ackmark-broker-{}", config.node_id),
             config,
             shards,
@@ -284,6 +281,7 @@ impl App for Shard {
 
     fn on_batch_end(&mut self, io: &mut dyn Io) {
         self.start_writes(io);
+        self.serve_later(io);
         self.send_fetches(io);
         self.resume_paused(io);
         self.close_when_quiet(io);

@@ -182,7 +182,7 @@ pub(super) fn floors(result: &RunResult) -> String {
     }
     let title = "x floor: ack p50 from the actual send, over the least this machine allows. Parts \
                  measured in this run, paced like it: R loopback round trip, W page-cache write, \
-                 D(n) durable write by n at once";
+                 R(n) to n at once, D(n) durable write by n at once";
     titled(&filled(title, 0), lines)
 }
 
