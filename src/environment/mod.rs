@@ -1,7 +1,7 @@
 //! What this host and directory are, what they allow, and the least an acknowledged write can take
 //! on them.
 //!
-//! In reading order: [`Environment`] (facts, and what they mean for the figures), [`direct_io`] and
+//! In reading order: [`Environment`] (facts, and what they mean for the figures), [`direct_io()`] and
 //! [`uring_available`] (capabilities, checked and not hoped for), [`HostSample`] and
 //! [`DeviceCounters`] (read before and after a run), [`Floors`] (the bound a report sets its
 //! latencies against), [`probe`](mod@probe) and [`fio`] (the directory's own speed).

@@ -117,7 +117,7 @@ pub enum FloorError {
 impl Floors {
     /// Measures R, W, the timer, and D of each of `modes`, in a folder inside `directory` that is
     /// removed afterwards. Takes about (4 + 2 x modes with a D) times the part duration. Direct
-    /// modes must have been checked with [`super::direct_io`].
+    /// modes must have been checked with [`super::direct_io()`].
     pub fn measure(
         directory: &Path,
         settings: FloorSettings,
