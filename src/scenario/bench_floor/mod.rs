@@ -257,13 +257,11 @@ impl Cell<'_> {
     }
 }
 
-/// The default route, and the rival it has in modes that make two calls.
+/// The default route, and blocking calls on the shard's own thread.
 fn routes(mode: DurabilityMode) -> Vec<CommitRoute> {
-    match mode {
-        DurabilityMode::Fsync | DurabilityMode::DirectFsync => {
-            vec![default_route(mode), CommitRoute::Inline]
-        }
-        _ => vec![default_route(mode)],
+    match default_route(mode) {
+        CommitRoute::Inline => vec![CommitRoute::Inline],
+        route => vec![route, CommitRoute::Inline],
     }
 }
 
