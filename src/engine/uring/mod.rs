@@ -111,10 +111,12 @@ struct Uring {
     operations: Operations,
     connections: Vec<Option<Connection>>,
     connections_opened: u64,
+    /// Before `files`, since fields are dropped in order: its drop waits for the writes handed over,
+    /// and their descriptors must stay open until then.
+    helper: Option<Helper>,
     files: Vec<Option<File>>,
     events: VecDeque<Event>,
     waker: Waker,
-    helper: Option<Helper>,
     completions: Vec<(u64, i32)>,
     /// Listeners whose last accept failed for want of resources.
     accepts_paused: Vec<RawFd>,
