@@ -48,12 +48,13 @@ impl Book {
         self.repeats.iter().all(Vec::is_empty)
     }
 
-    /// The result of the run, with what was measured until now.
+    /// The result of the run, with what was measured until now; `interrupted` says why, if not all.
     pub(super) fn result(
         self,
         origin: &Origin<'_>,
         environment: &Environment,
         floors: &RunFloors,
+        interrupted: bool,
     ) -> schema::RunResult {
         let (workload, started) = (origin.workload, origin.started);
         let cell = |planned: &Cell| {
@@ -80,7 +81,10 @@ impl Book {
             started_at: time::rfc3339(started.0),
             wall_time_s: (started.1.elapsed().as_secs_f64() * 1e3).round() / 1e3,
             status: partial.map_or(schema::Status::Complete, |cell| cell.status),
-            status_reason: partial.and_then(|cell| cell.status_reason.clone()),
+            status_reason: partial.and_then(|cell| match interrupted {
+                true => Some("interrupted".to_owned()),
+                false => Some(format!("{}: {}", cell.name, cell.status_reason.as_deref()?)),
+            }),
             environment: environment.to_json(),
             floors: floors.to_json(),
             workload: described::workload(workload),

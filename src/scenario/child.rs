@@ -156,9 +156,12 @@ impl Child {
         }
     }
 
-    /// Asks it to stop (SIGTERM); returns at once.
-    pub fn ask_to_stop(&self) {
-        signal(self.process.id(), libc::SIGTERM);
+    /// Asks it to stop (SIGTERM); returns at once. One that ended is left alone: once it was waited
+    /// for, its id may be another process's.
+    pub fn ask_to_stop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            signal(self.process.id(), libc::SIGTERM);
+        }
     }
 
     /// Waits for the end of a child that was asked to stop; kills it when `deadline` passes first
@@ -183,11 +186,6 @@ impl Child {
         // Both fail only when the process is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
-    }
-
-    /// How this child was started, to start it again.
-    pub fn launch(&self) -> &Launch {
-        &self.launch
     }
 
     fn ended(&self, status: ExitStatus) -> ChildError {

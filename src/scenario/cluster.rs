@@ -57,7 +57,6 @@ pub enum ClusterError {
 /// A running cluster. Dropping it kills all nodes; the folder stays.
 #[derive(Debug)]
 pub struct Cluster {
-    folder: PathBuf,
     controller: Child,
     brokers: Vec<Broker>,
 }
@@ -92,22 +91,12 @@ impl Cluster {
             Ok(Broker { child, address })
         };
         let brokers = started.into_iter().map(announced).collect::<Result<_, ChildError>>()?;
-        Ok(Cluster { folder: folder.clone(), controller, brokers })
+        Ok(Cluster { controller, brokers })
     }
 
     /// A broker that answers for the whole cluster.
     pub fn bootstrap(&self) -> SocketAddr {
         self.brokers[0].address
-    }
-
-    /// The address of broker `id`, from 1.
-    pub fn broker_address(&self, id: usize) -> SocketAddr {
-        self.brokers[id - 1].address
-    }
-
-    /// The cluster's folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// Every node's name and use of the machine since it started.
@@ -128,23 +117,6 @@ impl Cluster {
         self.brokers.iter_mut().try_for_each(|broker| broker.child.check_running())
     }
 
-    /// Kills broker `id` (from 1) as a crash of its process does.
-    pub fn kill_broker(&mut self, id: usize) {
-        self.brokers[id - 1].child.kill();
-    }
-
-    /// Starts broker `id` (from 1) again on its data, and waits until it listens.
-    ///
-    /// # Errors
-    /// [`ChildError`].
-    pub fn restart_broker(&mut self, id: usize) -> Result<(), ChildError> {
-        let broker = &mut self.brokers[id - 1];
-        let mut child = Child::start(broker.child.launch().clone())?;
-        broker.address = child.listening(START_PATIENCE)?;
-        broker.child = child;
-        Ok(())
-    }
-
     /// Stops all nodes, brokers first. What did not stop in an orderly way is named in the answer.
     pub fn stop(self) -> Vec<String> {
         let mut complaints = Vec::new();
@@ -156,9 +128,9 @@ impl Cluster {
     }
 }
 
-fn stop_all(children: Vec<Child>) -> Vec<String> {
+fn stop_all(mut children: Vec<Child>) -> Vec<String> {
     let deadline = Instant::now() + STOP_PATIENCE;
-    for child in &children {
+    for child in &mut children {
         child.ask_to_stop();
     }
     let complaint = |child: Child| {

@@ -101,7 +101,8 @@ pub fn run(
          settings are as this workload says, not as checked; the environment is the driver's"
     ));
     let environment = Environment::capture(Path::new("."));
-    Ok(book.result(&origin, &environment, &RunFloors::default()))
+    let interrupted = stop.load(Ordering::Relaxed);
+    Ok(book.result(&origin, &environment, &RunFloors::default(), interrupted))
 }
 
 fn one_cluster(workload: &Workload, bootstrap: SocketAddr) -> Result<(), DriveError> {

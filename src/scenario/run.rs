@@ -18,6 +18,7 @@ use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
 use crate::driver::schedule::RateError;
 use crate::driver::spec::CellSpec;
+use crate::driver::{self, Phase};
 use crate::environment::{
     DeviceCounters, DirectIoUnavailable, Environment, FloorError, HostSample, NotEnoughSpace,
     ProcessUse, UringUnavailable, direct_io, require_free_space, uring_available,
@@ -136,7 +137,7 @@ pub fn run(
         before.merged(RunFloors::measure(workload, folder.path())?)
     };
     progress.finish();
-    Ok(book.result(&origin, &environment, &floors))
+    Ok(book.result(&origin, &environment, &floors, stop.load(Ordering::Relaxed)))
 }
 
 fn run_rounds(
@@ -222,10 +223,16 @@ fn run_cells(
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let measured = run_one(place, planned, cluster, stop, progress)?;
-        if let Some(measured) = measured {
-            book.repeats[planned.index].push(measured);
+        let Some(mut measured) = run_one(place, planned, cluster, stop, progress)? else {
+            return Ok(());
+        };
+        // The driver only saw connections go; a node that ended is the reason.
+        let running = cluster.check_running();
+        if let Err(error) = &running {
+            measured.cut_short = Some(with_sources(error));
         }
+        book.repeats[planned.index].push(measured);
+        running.map_err(ClusterError::from)?;
     }
     Ok(())
 }
@@ -249,8 +256,6 @@ fn run_one(
         Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // A node that died in the middle is the reason; the driver only saw connections go.
-    cluster.check_running().map_err(ClusterError::from)?;
     let surroundings = Surroundings {
         nodes: nodes(cluster),
         device: device(before.1, DeviceCounters::sample(data_dir)),
@@ -271,9 +276,18 @@ fn drive(
     name: &str,
 ) -> Result<CellOutcome, RunError> {
     let deadline = Instant::now() + REGISTER_PATIENCE;
+    let bootstrap = cluster.bootstrap();
     loop {
-        let mut show = |now| progress.cell_goes_on(name, now);
-        let error = match run_cell(cluster.bootstrap(), spec, stop, &mut show) {
+        let halt = AtomicBool::new(false);
+        let mut show = |now: driver::Progress| {
+            progress.cell_goes_on(name, now);
+            // A node that ended leaves a topic that never gets ready; under load the run goes on and
+            // shows what the loss does to it.
+            let setting_up = matches!(now.phase, Phase::Describing | Phase::Connecting);
+            let lost = setting_up && cluster.check_running().is_err();
+            halt.store(lost || stop.load(Ordering::Relaxed), Ordering::Relaxed);
+        };
+        let error = match run_cell(bootstrap, spec, &halt, &mut show) {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };

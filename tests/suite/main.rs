@@ -8,4 +8,5 @@ mod commands;
 mod golden;
 mod kcat;
 mod main_job;
+mod runs;
 mod workloads;

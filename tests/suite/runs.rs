@@ -1,0 +1,178 @@
+//! Whole runs on real child processes: a complete one, an interrupted one, one that loses a broker.
+//!
+//! All in page-cache mode, so that any temporary folder will do.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use ackmark::measure::histogram::LatencyHistogram;
+use ackmark::results::folder;
+use ackmark::results::schema::{RunResult, Status};
+
+struct Run {
+    folder: tempfile::TempDir,
+    process: Child,
+}
+
+struct Ended {
+    /// Kept until the result was read.
+    folder: tempfile::TempDir,
+    status: Option<i32>,
+    errors: String,
+    output: String,
+}
+
+impl Run {
+    /// Two cells a repeat, `repeats` times, each measured for `duration`.
+    fn start(repeats: usize, duration: &str) -> Run {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("data")).expect("a writable folder");
+        let workload = format!(
+            "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
+             [load]\nwarmup = \"100ms\"\nduration = \"{duration}\"\nrepeats = {repeats}\n\
+             [matrix]\nacks = [1, \"all\"]\nrate = [\"500/s\"]\n"
+        );
+        fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
+        let process = Command::new(env!("CARGO_BIN_EXE_ackmark"))
+            .args(["run", "t.toml", "--data", "data", "--out", "out"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        Run { folder, process }
+    }
+
+    /// Waits for a line of progress that contains `text`, then does `act` with the process id.
+    fn after(mut self, text: &str, act: impl FnOnce(u32)) -> Ended {
+        let stderr = self.process.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        let mut errors = String::new();
+        for line in lines.by_ref() {
+            let found = line.contains(text);
+            errors.push_str(&line);
+            errors.push('\n');
+            if found {
+                break;
+            }
+        }
+        act(self.process.id());
+        for line in lines {
+            errors.push_str(&line);
+            errors.push('\n');
+        }
+        let mut output = String::new();
+        let mut stdout = self.process.stdout.take().expect("it is piped");
+        stdout.read_to_string(&mut output).expect("a report in UTF-8");
+        let status = self.process.wait().expect("our own child").code();
+        Ended { folder: self.folder, status, errors, output }
+    }
+}
+
+impl Ended {
+    fn results(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path().join("out/t")).expect("results were stored");
+        entries.map(|entry| entry.expect("a readable folder").path()).collect()
+    }
+
+    fn result(&self) -> RunResult {
+        let results = self.results();
+        assert_eq!(results.len(), 1, "{}", self.errors);
+        folder::load(&results[0]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn assert_data_is_gone(&self) {
+        let left = fs::read_dir(self.folder.path().join("data")).expect("it was ours").count();
+        assert_eq!(left, 0, "the run's folder is removed");
+    }
+}
+
+fn signal(name: &str, pid: u32) {
+    let status = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status()
+        .expect("a shell starts");
+    assert!(status.success(), "no process {pid} to signal");
+}
+
+/// The process id of `ackmark broker` number `id` among the children of `parent`.
+fn broker(parent: u32, id: usize) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
+        .expect("the run is going on");
+    let is_it = |pid: &&str| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&command).contains(&format!("broker-{id}.toml"))
+    };
+    let pid = children.split_whitespace().find(is_it);
+    pid.expect("the broker is running").parse().expect("a process id")
+}
+
+#[test]
+fn a_complete_run_is_stored_with_everything_it_measured() {
+    let ended = Run::start(1, "1s").after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    ended.assert_data_is_gone();
+    let result = ended.result();
+    assert_eq!(result.status, Status::Complete);
+    assert_eq!(result.cells.len(), 2);
+    for cell in &result.cells {
+        let counts = &cell.counts;
+        assert_eq!(counts.due_records, 500, "{}", cell.name);
+        assert_eq!(counts.acknowledged_records, 500, "{}", cell.name);
+        assert_eq!(counts.consumed_records, 500, "{}", cell.name);
+        let latencies =
+            [&cell.latency.acknowledged, &cell.latency.committed, &cell.latency.consumed];
+        for latency in latencies {
+            let text = latency.histogram_v2_deflate_base64.as_ref().expect("samples");
+            let histogram = LatencyHistogram::from_base64(text).expect("our own format");
+            assert_eq!(histogram.count() + latency.overflow_count, latency.count);
+        }
+        assert_eq!(cell.reconciliation.agrees, Some(true), "{:?}", cell.reconciliation);
+        assert!(cell.floor.as_ref().is_some_and(|floor| floor.ratio.is_some()), "{}", cell.name);
+        assert_eq!(cell.repeats[0].nodes.len(), 5, "controller, three brokers, driver");
+        let percentiles = format!("cell-{:03}-acknowledged.hgrm", cell.index);
+        assert!(ended.results()[0].join(percentiles).exists());
+    }
+    assert!(ended.output.contains("where the ack p50 went"), "{}", ended.output);
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_measured() {
+    let ended = Run::start(500, "300ms").after("[1/1000]", |pid| signal("INT", pid));
+    assert_eq!(ended.status, Some(130), "{}\n{}", ended.errors, ended.output);
+    ended.assert_data_is_gone();
+    let result = ended.result();
+    assert_eq!(result.status, Status::Partial);
+    assert_eq!(result.status_reason.as_deref(), Some("interrupted"));
+    assert!(result.cells[0].latency.acknowledged.count > 0);
+    assert!(ended.output.contains("PARTIAL: interrupted"), "{}", ended.output);
+}
+
+#[test]
+fn a_run_that_loses_a_broker_says_so_and_keeps_the_rest() {
+    let ended = Run::start(2, "2s").after("[1/4]", |pid| signal("KILL", broker(pid, 2)));
+    assert_eq!(ended.status, Some(3), "{}\n{}", ended.errors, ended.output);
+    ended.assert_data_is_gone();
+    let result = ended.result();
+    assert_eq!(result.status, Status::Partial);
+    let reason = result.status_reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("broker-2 ended with signal: 9"), "{reason}");
+    assert_eq!(result.cells[0].repeats.len(), 2, "the cell before, and the next repeat");
+}
+
+#[test]
+fn a_node_with_a_bad_file_is_refused_in_words() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = folder.path().join("broker.toml");
+    fs::write(&config, "node_id = 1\n").expect("a writable folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
+        .args([Path::new("broker"), Path::new("--config"), &config])
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.ends_with("broker.toml: cluster_id: this key is needed\n"), "{message}");
+}
