@@ -40,6 +40,7 @@ pub(super) fn config(data_dir: &Path) -> ControllerConfig {
         session_timeout: Duration::from_secs(3600),
         metadata_append_linger: Duration::ZERO,
         request_bytes_max: 1 << 20,
+        election: crate::config::defaults::ELECTION,
     }
 }
 

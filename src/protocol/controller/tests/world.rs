@@ -32,6 +32,7 @@ pub(super) fn brokers(ids: &[i32]) -> Vec<BrokerId> {
 pub(super) fn settings(compat: Compat) -> Settings {
     Settings {
         unclean_election_interval: Duration::from_millis(1),
+        unclean_recovery_manager: false,
         quirks: Quirks::of(compat),
         ..Settings::new("cluster".to_owned(), SESSION_TIMEOUT)
     }
@@ -107,7 +108,7 @@ impl World {
         self.controller.step(self.now, Input::Committed { end }, &mut out);
         out.into_iter().find_map(|output| match output {
             Output::Respond { response, .. } => Some(response),
-            Output::Append { .. } => None,
+            Output::Append { .. } | Output::AskReplicaLogs { .. } => None,
         })
     }
 
