@@ -71,6 +71,8 @@ impl Process {
     pub(super) fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // A frame leaves in two writes: the second must not wait for the first one's acknowledgement.
+        stream.set_nodelay(true).unwrap();
         Client { stream, next: 0 }
     }
 }
