@@ -156,7 +156,7 @@ impl Client {
                     id: broker.broker_id.0,
                     host: broker.host.to_string(),
                     port: broker.port,
-                    rack: broker.rack.map(|rack| rack.to_string()),
+                    rack: broker.rack.map(|rack| rack.to_string()).filter(|rack| !rack.is_empty()),
                     fenced: broker.is_fenced,
                 }
             };
