@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scene::{
-    Asked, BALANCED, EPOCH, Given, Scene, broker_record, log, partition_record, strategy, topic,
+    BALANCED, EPOCH, Given, Scene, broker_record, log, partition_record, strategy, topic,
 };
 use crate::protocol::controller::recovery::task::PROACTIVE_WINDOW;
 use crate::protocol::controller::recovery::{RETRY_BEHIND, RETRY_SILENT};
