@@ -2,6 +2,7 @@
 //!
 //! Errors go to standard error as one message without a backtrace; standard output is for results.
 
+mod admin;
 mod bench_floor;
 mod drive;
 mod exit;
@@ -41,6 +42,9 @@ enum Command {
     Controller(node::NodeArguments),
     Broker(node::BrokerArguments),
     BenchFloor(bench_floor::BenchFloorArguments),
+    Topics(admin::TopicsArguments),
+    ElectLeaders(admin::ElectLeadersArguments),
+    Brokers(admin::BrokersArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -53,6 +57,9 @@ pub fn main() -> ExitCode {
         Command::Controller(arguments) => node::run_controller(&arguments),
         Command::Broker(arguments) => node::run_broker(&arguments),
         Command::BenchFloor(arguments) => bench_floor::run(&arguments),
+        Command::Topics(arguments) => admin::run_topics(&arguments),
+        Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
+        Command::Brokers(arguments) => admin::run_brokers(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

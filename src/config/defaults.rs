@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use crate::types::{CommitRoute, DurabilityMode, EngineKind, Flush};
+use super::node::ElectionConfig;
+use crate::types::{CommitRoute, Compat, DurabilityMode, EngineKind, Flush};
 
 /// Brokers of an embedded cluster.
 pub const BROKERS: u64 = 3;
@@ -41,6 +42,12 @@ pub const REPLICA_FETCH_BACKOFF: Duration = Duration::from_secs(1);
 pub const REPLICA_FETCH_BYTES_MAX: u64 = 1_048_576;
 /// `metadata.append.linger`: zero (Kafka waits 25 ms), so that the rest of an ISR change shows.
 pub const METADATA_APPEND_LINGER: Duration = Duration::ZERO;
+/// KIP-966 whole, which is what this product measures: its text where Kafka 4.2 departs from it,
+/// `eligible.leader.replicas.version` 2 (Kafka 4.2 has 1), and the unclean recovery manager.
+pub const ELECTION: ElectionConfig =
+    ElectionConfig { compat: Compat::Kip, elr_level: 2, unclean_recovery_manager: true };
+/// Highest `eligible.leader.replicas.version` under `compat = "kafka-4.2"`, and its default there.
+pub const ELR_LEVEL_KAFKA_42: i16 = 1;
 /// A frame that stops half-way closes its connection after this (`connections.max.idle.ms`
 /// scaled down: nothing idles inside a frame for ten minutes).
 pub const HALF_FRAME_IDLE_MAX: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::types::{BrokerId, CommitRoute, DurabilityMode, EngineKind};
+use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind};
 
 /// How a broker's logs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,4 +81,21 @@ pub struct ControllerConfig {
     pub metadata_append_linger: Duration,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
+    /// How leaders are elected and recovered.
+    pub election: ElectionConfig,
+}
+
+/// Which rules of elections and recovery a controller follows
+/// ([`super::defaults::ELECTION`]: all of KIP-966).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElectionConfig {
+    /// `compat`: the KIP's text, or what Kafka 4.2 does, where the two differ.
+    pub compat: Compat,
+    /// Level at which a new metadata log starts `eligible.leader.replicas.version`: 0 as before the
+    /// KIP, 1 the ELR and the last leader (all that `kafka-4.2` has), 2 every last known ELR
+    /// member and recovery from their logs. An existing log keeps its level.
+    pub elr_level: i16,
+    /// `unclean.recovery.manager.enabled`; read at level 2 only. Off: an unclean election takes the
+    /// first live replica without looking at its log.
+    pub unclean_recovery_manager: bool,
 }

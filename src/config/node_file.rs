@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::defaults;
-use super::node::{BrokerConfig, ControllerConfig, LogConfig};
+use super::node::{BrokerConfig, ControllerConfig, ElectionConfig, LogConfig};
 use super::read::{ConfigError, Field, Source, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
-use crate::types::{BrokerId, CommitRoute, DurabilityMode, Flush};
+use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, Flush};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -71,6 +71,16 @@ struct RawController {
     session_timeout: Field,
     metadata_append_linger: Field,
     request_bytes_max: Field,
+    #[serde(default)]
+    election: RawElection,
+}
+
+#[derive(Deserialize, Serialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawElection {
+    compat: Field,
+    elr_level: Field,
+    unclean_recovery_manager: Field,
 }
 
 const COMMIT_ROUTES: [(&str, CommitRoute); 5] = [
@@ -218,6 +228,7 @@ impl ControllerConfig {
                 units::duration,
             )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
+            election: election(&source, &raw.election)?,
         })
     }
 
@@ -234,9 +245,45 @@ impl ControllerConfig {
             session_timeout: text(units::show_duration(self.session_timeout)),
             metadata_append_linger: text(units::show_duration(self.metadata_append_linger)),
             request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
+            election: RawElection {
+                compat: text(self.election.compat.name()),
+                elr_level: integer(self.election.elr_level),
+                unclean_recovery_manager: written(Scalar::Boolean(
+                    self.election.unclean_recovery_manager,
+                )),
+            },
         };
         to_toml(&raw)
     }
+}
+
+fn election(source: &Source<'_>, raw: &RawElection) -> Result<ElectionConfig, ConfigError> {
+    let default = defaults::ELECTION;
+    let compat = units::choice(&Compat::ALL);
+    let compat = source.or("election.compat", &raw.compat, default.compat, compat)?;
+    let level_max = match compat {
+        Compat::Kip => default.elr_level,
+        Compat::Kafka42 => defaults::ELR_LEVEL_KAFKA_42,
+    };
+    let level = |value: &Scalar| {
+        let allowed = units::count(0..=level_max.unsigned_abs().into());
+        allowed(value).map_err(|problem| match compat {
+            Compat::Kip => problem,
+            Compat::Kafka42 => format!("{problem} under compat = \"kafka-4.2\""),
+        })
+    };
+    let default_level = level_max.unsigned_abs().into();
+    let level = source.or("election.elr_level", &raw.elr_level, default_level, level)?;
+    Ok(ElectionConfig {
+        compat,
+        elr_level: i16::try_from(level).unwrap_or(level_max),
+        unclean_recovery_manager: source.or(
+            "election.unclean_recovery_manager",
+            &raw.unclean_recovery_manager,
+            default.unclean_recovery_manager,
+            units::flag,
+        )?,
+    })
 }
 
 fn log(source: &Source<'_>, raw: &RawLog) -> Result<LogConfig, ConfigError> {
@@ -412,6 +459,31 @@ mod tests {
         let text = controller.to_toml().expect("an UTF-8 path");
         let again = ControllerConfig::from_text(file, &text);
         assert_eq!(again.expect("what was written"), controller);
+        assert_eq!(controller.election, defaults::ELECTION);
+    }
+
+    #[test]
+    fn kafkas_elections_have_kafkas_feature_levels() {
+        let read = |election: &str| {
+            let text = format!(
+                "node_id = 1\ncluster_id = \"c\"\nlisten = \"[::1]:9093\"\ndata_dir = \"d\"\n\
+                 [election]\n{election}"
+            );
+            ControllerConfig::from_text(Path::new("c.toml"), &text)
+        };
+        let kafka = read("compat = \"kafka-4.2\"\n").expect("a good file");
+        assert_eq!((kafka.election.compat, kafka.election.elr_level), (Compat::Kafka42, 1));
+        let before =
+            read("elr_level = 0\nunclean_recovery_manager = false\n").expect("a good file");
+        assert_eq!((before.election.compat, before.election.elr_level), (Compat::Kip, 0));
+        assert!(!before.election.unclean_recovery_manager);
+        let error =
+            read("compat = \"kafka-4.2\"\nelr_level = 2\n").expect_err("a level of the KIP's");
+        assert_eq!(
+            error.to_string(),
+            "c.toml:7:13: election.elr_level = 2: must be 0 to 1 under \
+             compat = \"kafka-4.2\""
+        );
     }
 
     #[test]

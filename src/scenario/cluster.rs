@@ -181,6 +181,7 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
+        election: defaults::ELECTION,
     }
 }
 

@@ -6,6 +6,7 @@
 mod durability;
 mod error_code;
 mod ids;
+mod recovery;
 mod stamps;
 mod time;
 
@@ -15,6 +16,7 @@ pub use ids::{
     BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionId, TopicId,
     TopicPartition,
 };
+pub use recovery::{Compat, UncleanRecovery};
 pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
 pub use time::MonotonicTime;
 

@@ -108,6 +108,10 @@ apis! {
     OffsetForLeaderEpoch = 23, codec 2 to 4, flexible from 4;
     /// Topic and broker settings.
     DescribeConfigs = 32, codec 1 to 4, flexible from 4;
+    /// Asks for elections; version 3, with elections by log and by name, is KIP-966's.
+    ElectLeaders = 43, codec 0 to 3, flexible from 2;
+    /// Changes single settings of topics and of the cluster.
+    IncrementalAlterConfigs = 44, codec 0 to 1, flexible from 1;
     /// Proposes ISR changes to the controller.
     AlterPartition = 56, codec 2 to 3, flexible from 0;
     /// The brokers and the cluster id.
@@ -120,6 +124,8 @@ apis! {
     AllocateProducerIds = 67, codec 0 to 0, flexible from 0;
     /// Topics page by page, with eligible leader replicas.
     DescribeTopicPartitions = 75, codec 0 to 0, flexible from 0;
+    /// Where a broker's replicas' logs end (KIP-966).
+    GetReplicaLogInfo = 93, codec 0 to 0, flexible from 0;
 }
 
 impl ApiKey {
@@ -133,6 +139,8 @@ impl ApiKey {
                 ApiKey::ApiVersions
                 | ApiKey::CreateTopics
                 | ApiKey::DeleteTopics
+                | ApiKey::ElectLeaders
+                | ApiKey::IncrementalAlterConfigs
                 | ApiKey::AlterPartition
                 | ApiKey::BrokerRegistration
                 | ApiKey::BrokerHeartbeat

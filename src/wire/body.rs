@@ -76,6 +76,21 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
+    /// Writes with a codec of this room, if every field that is set exists in the version.
+    pub(super) fn write(
+        &mut self,
+        fits: bool,
+        codec: impl FnOnce(&mut Writer),
+    ) -> Result<(), WireError> {
+        let Encoder { api, direction, version, .. } = *self;
+        if !fits {
+            let source = "a field is set that the version does not have".into();
+            return Err(WireError::Unencodable { api, direction, version, source });
+        }
+        codec(&mut self.writer);
+        Ok(())
+    }
+
     pub(super) fn encode<T: Encodable>(&mut self, message: &T) -> Result<(), WireError> {
         let Encoder { api, direction, version, .. } = *self;
         message.encode(self.writer.buffer(), version).map_err(|source| WireError::Unencodable {

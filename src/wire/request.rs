@@ -4,17 +4,19 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AlterPartitionRequest, ApiVersionsRequest, BrokerHeartbeatRequest,
     BrokerRegistrationRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest,
-    DescribeConfigsRequest, DescribeTopicPartitionsRequest, InitProducerIdRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
+    DescribeConfigsRequest, DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
 };
 
 use super::api::{ApiKey, Listener};
 use super::body::{Body, Encoder};
+use super::elect_leaders::{self, ElectLeadersRequest};
 use super::error::{Direction, WireError};
 use super::fetch::{self, FetchRequest, encode_fetch_request};
 use super::head::{self, Preamble, RequestHead};
 use super::produce::{self, ProduceRequest, encode_produce_request};
 use super::reader::Reader;
+use super::replica_log_info::{self, ReplicaLogInfoRequest};
 use super::writer::Writer;
 
 /// A request of any API this product speaks.
@@ -34,12 +36,15 @@ pub enum Request {
     InitProducerId(InitProducerIdRequest),
     OffsetForLeaderEpoch(OffsetForLeaderEpochRequest),
     DescribeConfigs(DescribeConfigsRequest),
+    ElectLeaders(ElectLeadersRequest),
+    IncrementalAlterConfigs(IncrementalAlterConfigsRequest),
     AlterPartition(AlterPartitionRequest),
     DescribeCluster(DescribeClusterRequest),
     BrokerRegistration(BrokerRegistrationRequest),
     BrokerHeartbeat(BrokerHeartbeatRequest),
     AllocateProducerIds(AllocateProducerIdsRequest),
     DescribeTopicPartitions(DescribeTopicPartitionsRequest),
+    GetReplicaLogInfo(ReplicaLogInfoRequest),
 }
 
 impl Request {
@@ -56,12 +61,15 @@ impl Request {
             Request::InitProducerId(_) => ApiKey::InitProducerId,
             Request::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Request::DescribeConfigs(_) => ApiKey::DescribeConfigs,
+            Request::ElectLeaders(_) => ApiKey::ElectLeaders,
+            Request::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Request::AlterPartition(_) => ApiKey::AlterPartition,
             Request::DescribeCluster(_) => ApiKey::DescribeCluster,
             Request::BrokerRegistration(_) => ApiKey::BrokerRegistration,
             Request::BrokerHeartbeat(_) => ApiKey::BrokerHeartbeat,
             Request::AllocateProducerIds(_) => ApiKey::AllocateProducerIds,
             Request::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
+            Request::GetReplicaLogInfo(_) => ApiKey::GetReplicaLogInfo,
         }
     }
 }
@@ -94,12 +102,19 @@ pub fn parse_request(
         ApiKey::InitProducerId => Request::InitProducerId(body.decode()?),
         ApiKey::OffsetForLeaderEpoch => Request::OffsetForLeaderEpoch(body.decode()?),
         ApiKey::DescribeConfigs => Request::DescribeConfigs(body.decode()?),
+        ApiKey::ElectLeaders => {
+            Request::ElectLeaders(body.read(|reader| elect_leaders::read_request(reader, version))?)
+        }
+        ApiKey::IncrementalAlterConfigs => Request::IncrementalAlterConfigs(body.decode()?),
         ApiKey::AlterPartition => Request::AlterPartition(body.decode()?),
         ApiKey::DescribeCluster => Request::DescribeCluster(body.decode()?),
         ApiKey::BrokerRegistration => Request::BrokerRegistration(body.decode()?),
         ApiKey::BrokerHeartbeat => Request::BrokerHeartbeat(body.decode()?),
         ApiKey::AllocateProducerIds => Request::AllocateProducerIds(body.decode()?),
         ApiKey::DescribeTopicPartitions => Request::DescribeTopicPartitions(body.decode()?),
+        ApiKey::GetReplicaLogInfo => {
+            Request::GetReplicaLogInfo(body.read(replica_log_info::read_request)?)
+        }
     };
     Ok((head, request))
 }
@@ -139,12 +154,20 @@ pub fn encode_request(
         Request::InitProducerId(request) => out.encode(request)?,
         Request::OffsetForLeaderEpoch(request) => out.encode(request)?,
         Request::DescribeConfigs(request) => out.encode(request)?,
+        Request::ElectLeaders(request) => {
+            let fits = elect_leaders::request_fits(version, request);
+            out.write(fits, |writer| elect_leaders::write_request(writer, version, request))?;
+        }
+        Request::IncrementalAlterConfigs(request) => out.encode(request)?,
         Request::AlterPartition(request) => out.encode(request)?,
         Request::DescribeCluster(request) => out.encode(request)?,
         Request::BrokerRegistration(request) => out.encode(request)?,
         Request::BrokerHeartbeat(request) => out.encode(request)?,
         Request::AllocateProducerIds(request) => out.encode(request)?,
         Request::DescribeTopicPartitions(request) => out.encode(request)?,
+        Request::GetReplicaLogInfo(request) => {
+            out.write(true, |writer| replica_log_info::write_request(writer, request))?;
+        }
     }
     Ok(out.writer.into_bytes())
 }

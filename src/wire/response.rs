@@ -5,19 +5,21 @@ use kafka_protocol::messages::{
     AllocateProducerIdsResponse, AlterPartitionResponse, ApiVersionsResponse,
     BrokerHeartbeatResponse, BrokerRegistrationResponse, CreateTopicsResponse,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse,
-    DescribeTopicPartitionsResponse, InitProducerIdResponse, ListOffsetsResponse, MetadataResponse,
-    OffsetForLeaderEpochResponse,
+    DescribeTopicPartitionsResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse,
+    ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse,
 };
 
 use crate::types::ErrorCode;
 
 use super::api::ApiKey;
 use super::body::{Body, Encoder};
+use super::elect_leaders::{self, ElectLeadersResponse};
 use super::error::{Direction, WireError};
 use super::fetch_response::{self, FetchResponse, encode_fetch_response};
 use super::head::{self, RequestHead};
 use super::produce::{self, ProduceResponse, encode_produce_response};
 use super::reader::Reader;
+use super::replica_log_info::{self, ReplicaLogInfoResponse};
 use super::writer::Writer;
 
 /// A response of any API this product speaks.
@@ -34,12 +36,15 @@ pub enum Response {
     InitProducerId(InitProducerIdResponse),
     OffsetForLeaderEpoch(OffsetForLeaderEpochResponse),
     DescribeConfigs(DescribeConfigsResponse),
+    ElectLeaders(ElectLeadersResponse),
+    IncrementalAlterConfigs(IncrementalAlterConfigsResponse),
     AlterPartition(AlterPartitionResponse),
     DescribeCluster(DescribeClusterResponse),
     BrokerRegistration(BrokerRegistrationResponse),
     BrokerHeartbeat(BrokerHeartbeatResponse),
     AllocateProducerIds(AllocateProducerIdsResponse),
     DescribeTopicPartitions(DescribeTopicPartitionsResponse),
+    GetReplicaLogInfo(ReplicaLogInfoResponse),
 }
 
 impl Response {
@@ -56,12 +61,15 @@ impl Response {
             Response::InitProducerId(_) => ApiKey::InitProducerId,
             Response::OffsetForLeaderEpoch(_) => ApiKey::OffsetForLeaderEpoch,
             Response::DescribeConfigs(_) => ApiKey::DescribeConfigs,
+            Response::ElectLeaders(_) => ApiKey::ElectLeaders,
+            Response::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
             Response::AlterPartition(_) => ApiKey::AlterPartition,
             Response::DescribeCluster(_) => ApiKey::DescribeCluster,
             Response::BrokerRegistration(_) => ApiKey::BrokerRegistration,
             Response::BrokerHeartbeat(_) => ApiKey::BrokerHeartbeat,
             Response::AllocateProducerIds(_) => ApiKey::AllocateProducerIds,
             Response::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
+            Response::GetReplicaLogInfo(_) => ApiKey::GetReplicaLogInfo,
         }
     }
 }
@@ -92,12 +100,20 @@ pub fn encode_response(head: &RequestHead, response: &Response) -> Result<Bytes,
         Response::InitProducerId(response) => out.encode(response)?,
         Response::OffsetForLeaderEpoch(response) => out.encode(response)?,
         Response::DescribeConfigs(response) => out.encode(response)?,
+        Response::ElectLeaders(response) => {
+            let fits = elect_leaders::response_fits(version, response);
+            out.write(fits, |writer| elect_leaders::write_response(writer, version, response))?;
+        }
+        Response::IncrementalAlterConfigs(response) => out.encode(response)?,
         Response::AlterPartition(response) => out.encode(response)?,
         Response::DescribeCluster(response) => out.encode(response)?,
         Response::BrokerRegistration(response) => out.encode(response)?,
         Response::BrokerHeartbeat(response) => out.encode(response)?,
         Response::AllocateProducerIds(response) => out.encode(response)?,
         Response::DescribeTopicPartitions(response) => out.encode(response)?,
+        Response::GetReplicaLogInfo(response) => {
+            out.write(true, |writer| replica_log_info::write_response(writer, response))?;
+        }
     }
     Ok(out.writer.into_bytes())
 }
@@ -138,12 +154,19 @@ pub fn parse_response(
         ApiKey::InitProducerId => Response::InitProducerId(body.decode()?),
         ApiKey::OffsetForLeaderEpoch => Response::OffsetForLeaderEpoch(body.decode()?),
         ApiKey::DescribeConfigs => Response::DescribeConfigs(body.decode()?),
+        ApiKey::ElectLeaders => Response::ElectLeaders(
+            body.read(|reader| elect_leaders::read_response(reader, version))?,
+        ),
+        ApiKey::IncrementalAlterConfigs => Response::IncrementalAlterConfigs(body.decode()?),
         ApiKey::AlterPartition => Response::AlterPartition(body.decode()?),
         ApiKey::DescribeCluster => Response::DescribeCluster(body.decode()?),
         ApiKey::BrokerRegistration => Response::BrokerRegistration(body.decode()?),
         ApiKey::BrokerHeartbeat => Response::BrokerHeartbeat(body.decode()?),
         ApiKey::AllocateProducerIds => Response::AllocateProducerIds(body.decode()?),
         ApiKey::DescribeTopicPartitions => Response::DescribeTopicPartitions(body.decode()?),
+        ApiKey::GetReplicaLogInfo => {
+            Response::GetReplicaLogInfo(body.read(replica_log_info::read_response)?)
+        }
     };
     Ok((correlation_id, response))
 }

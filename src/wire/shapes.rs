@@ -1,5 +1,6 @@
-//! The shapes of the messages that the schema crate decodes, for [`super::bounds`]. Produce and
-//! Fetch are not here: their decoders are this room's own and check as they go.
+//! The shapes of the messages that the schema crate decodes, for [`super::bounds`]. Produce,
+//! Fetch, ElectLeaders and GetReplicaLogInfo are not here: their decoders are this room's own and
+//! check as they go.
 //!
 //! A field reads `name first-version: shape`, or `name first-version to last-version: shape`.
 
@@ -15,10 +16,12 @@ const I32: Shape = Fixed(4);
 const I64: Shape = Fixed(8);
 const UUID: Shape = Fixed(16);
 
-/// The shape of a message; `None` for Produce and Fetch.
+/// The shape of a message; `None` for those with codecs of this room.
 pub(super) fn shape_of(api: ApiKey, direction: Direction) -> Option<&'static Shape> {
     let (request, response) = match api {
-        ApiKey::Produce | ApiKey::Fetch => return None,
+        ApiKey::Produce | ApiKey::Fetch | ApiKey::ElectLeaders | ApiKey::GetReplicaLogInfo => {
+            return None;
+        }
         ApiKey::ListOffsets => (&LIST_OFFSETS_REQUEST, &LIST_OFFSETS_RESPONSE),
         ApiKey::Metadata => (&METADATA_REQUEST, &METADATA_RESPONSE),
         ApiKey::ApiVersions => (&API_VERSIONS_REQUEST, &API_VERSIONS_RESPONSE),
@@ -27,6 +30,7 @@ pub(super) fn shape_of(api: ApiKey, direction: Direction) -> Option<&'static Sha
         ApiKey::InitProducerId => (&INIT_PRODUCER_ID_REQUEST, &INIT_PRODUCER_ID_RESPONSE),
         ApiKey::OffsetForLeaderEpoch => (&EPOCH_END_REQUEST, &EPOCH_END_RESPONSE),
         ApiKey::DescribeConfigs => (&DESCRIBE_CONFIGS_REQUEST, &DESCRIBE_CONFIGS_RESPONSE),
+        ApiKey::IncrementalAlterConfigs => (&ALTER_CONFIGS_REQUEST, &ALTER_CONFIGS_RESPONSE),
         ApiKey::AlterPartition => (&ALTER_PARTITION_REQUEST, &ALTER_PARTITION_RESPONSE),
         ApiKey::DescribeCluster => (&DESCRIBE_CLUSTER_REQUEST, &DESCRIBE_CLUSTER_RESPONSE),
         ApiKey::BrokerRegistration => (&REGISTRATION_REQUEST, &REGISTRATION_RESPONSE),
@@ -252,6 +256,25 @@ static DESCRIBE_CONFIGS_RESPONSE: Shape = shape!({
             config_type 3: I8,
             documentation 3: String,
         }],
+    }],
+});
+
+static ALTER_CONFIGS_REQUEST: Shape = shape!({
+    resources 0: [{
+        resource_type 0: I8,
+        resource_name 0: String,
+        configs 0: [{ name 0: String, config_operation 0: I8, value 0: String }],
+    }],
+    validate_only 0: BOOL,
+});
+
+static ALTER_CONFIGS_RESPONSE: Shape = shape!({
+    throttle_time_ms 0: I32,
+    responses 0: [{
+        error_code 0: I16,
+        error_message 0: String,
+        resource_type 0: I8,
+        resource_name 0: String,
     }],
 });
 

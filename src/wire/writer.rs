@@ -90,6 +90,11 @@ impl Writer {
         self.length(Some(count));
     }
 
+    /// The length of an array that may be null.
+    pub(super) fn nullable_count(&mut self, count: Option<usize>) {
+        self.length(count);
+    }
+
     /// Bytes that arrive in chunks: their length here, the chunks themselves as pieces of the
     /// frame. Never null.
     pub(super) fn payload<'b>(&mut self, chunks: impl Iterator<Item = &'b Bytes> + Clone) {

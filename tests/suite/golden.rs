@@ -33,6 +33,9 @@ fn help_reads_as_recorded() {
         ("help-run.txt", vec!["run", "--help"]),
         ("help-drive.txt", vec!["drive", "--help"]),
         ("help-probe.txt", vec!["probe", "--help"]),
+        ("help-topics.txt", vec!["topics", "--help"]),
+        ("help-elect-leaders.txt", vec!["elect-leaders", "--help"]),
+        ("help-brokers.txt", vec!["brokers", "--help"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args(arguments)

@@ -15,7 +15,7 @@ use crate::types::{
     Acks, BrokerStamps, ErrorCode, FollowerStamps, HighWatermarkStep, LeaderEpoch, MonotonicTime,
     Offset, TopicPartition,
 };
-use crate::wire::{Request, Response};
+use crate::wire::{ReplicaLogInfo, Request, Response};
 
 /// A shard's number within its broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,6 +125,9 @@ pub(super) enum Message {
     FinishFetch(Part),
     Query(Part, TopicPartition, OffsetQuery),
     Queried(Part, Result<OffsetFound, ErrorCode>),
+    /// Where does this replica's log end?
+    InspectLog(Part, TopicPartition),
+    LogInspected(Part, ReplicaLogInfo),
     /// To shard 0: ask the controller for an ISR change.
     Propose(TopicPartition, IsrProposal),
     /// From shard 0: the controller's word on it.

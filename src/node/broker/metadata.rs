@@ -34,6 +34,8 @@ use crate::wire::RequestHead;
 
 /// DescribeConfigs' number of a topic resource.
 const TOPIC_RESOURCE: i8 = 2;
+/// Its number of a broker resource; with an empty name the default of all brokers.
+const BROKER_RESOURCE: i8 = 4;
 /// "Not computed", in Kafka's authorized-operations fields.
 const OPERATIONS_UNKNOWN: i32 = i32::MIN;
 
@@ -274,12 +276,18 @@ impl Shard {
         replicas.filter(|replica| !self.metadata.is_active(*replica)).collect()
     }
 
-    pub(super) fn describe_cluster(&self) -> DescribeClusterResponse {
-        let brokers = self.live_brokers().into_iter().map(|(id, host, port)| {
-            DescribeClusterBroker::default()
-                .with_broker_id(id.0.into())
-                .with_host(host.into())
-                .with_port(port.into())
+    pub(super) fn describe_cluster(&self, fenced_too: bool) -> DescribeClusterResponse {
+        let live = self.live_brokers();
+        let is_live = |id: BrokerId| live.iter().any(|(live, ..)| *live == id);
+        let listed = self.metadata.brokers().filter(|broker| fenced_too || is_live(broker.id));
+        let brokers = listed.filter_map(|broker| {
+            let endpoint = broker.endpoints.first()?;
+            let described = DescribeClusterBroker::default()
+                .with_broker_id(broker.id.0.into())
+                .with_host(endpoint.host.clone().into())
+                .with_port(endpoint.port.into())
+                .with_rack(broker.rack.clone().map(Into::into));
+            Some(described.with_is_fenced(fenced_too && broker.fenced))
         });
         DescribeClusterResponse::default()
             .with_cluster_id(self.config.cluster_id.clone().into())
@@ -296,14 +304,17 @@ impl Shard {
             let result = DescribeConfigsResult::default()
                 .with_resource_type(resource.resource_type)
                 .with_resource_name(resource.resource_name.clone());
-            let topic = ConfigResource::Topic(resource.resource_name.to_string());
-            if resource.resource_type != TOPIC_RESOURCE {
-                return result;
-            }
-            if self.metadata.topic_id(&resource.resource_name).is_none() {
+            let named = match (resource.resource_type, resource.resource_name.as_str()) {
+                (TOPIC_RESOURCE, name) => ConfigResource::Topic(name.to_owned()),
+                (BROKER_RESOURCE, "") => ConfigResource::Cluster,
+                _ => return result,
+            };
+            if let ConfigResource::Topic(name) = &named
+                && self.metadata.topic_id(name).is_none()
+            {
                 return result.with_error_code(ErrorCode::UnknownTopicOrPartition.code());
             }
-            let configs = self.metadata.configs(&topic).map(|(name, value)| {
+            let configs = self.metadata.configs(&named).map(|(name, value)| {
                 DescribeConfigsResourceResult::default()
                     .with_name(name.to_owned().into())
                     .with_value(Some(value.to_owned().into()))

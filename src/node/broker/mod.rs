@@ -2,13 +2,14 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `message` (between shards), `trace`, `answers`, `counters`.
+//! metadata log means for this broker), `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`.
 
 mod answers;
 mod controller_link;
 mod counters;
 mod fetchers;
 mod identity;
+mod log_info;
 mod message;
 mod metadata;
 mod offsets;

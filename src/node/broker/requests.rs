@@ -7,6 +7,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::InitProducerIdResponse;
 
 use super::answers::{Answer, Answers, Turn};
+use super::log_info::PendingLogInfo;
 use super::message::{FetchPart, Fetched, Message, Part, ProducePart, ShardId};
 use super::offsets::PendingOffsets;
 use super::shard::Shard;
@@ -40,6 +41,7 @@ enum Work {
     Produce(PendingProduce),
     Fetch(PendingFetch),
     Offsets(PendingOffsets),
+    LogInfo(PendingLogInfo),
     Forwarded,
 }
 
@@ -133,7 +135,11 @@ impl Shard {
             Request::Fetch(fetch) => self.fetch(io, from, fetch, received),
             Request::ListOffsets(list) => self.list_offsets(io, from, &list),
             Request::OffsetForLeaderEpoch(ask) => self.offset_for_leader_epoch(io, from, &ask),
-            Request::CreateTopics(_) | Request::DeleteTopics(_) => {
+            Request::GetReplicaLogInfo(ask) => self.replica_log_info(io, from, ask),
+            Request::CreateTopics(_)
+            | Request::DeleteTopics(_)
+            | Request::ElectLeaders(_)
+            | Request::IncrementalAlterConfigs(_) => {
                 let version = from.head.version;
                 let ticket = self.wait_for(from, Work::Forwarded);
                 let part = Part { origin: self.id, index: 0, ticket };
@@ -154,7 +160,9 @@ impl Shard {
             Request::Metadata(request) => {
                 Response::Metadata(self.describe_metadata(head, &request))
             }
-            Request::DescribeCluster(_) => Response::DescribeCluster(self.describe_cluster()),
+            Request::DescribeCluster(request) => {
+                Response::DescribeCluster(self.describe_cluster(request.include_fenced_brokers))
+            }
             Request::DescribeConfigs(request) => {
                 Response::DescribeConfigs(self.describe_configs(&request))
             }
@@ -407,6 +415,17 @@ impl Shard {
         }
     }
 
+    pub(super) fn wait_for_log_info(&mut self, from: From, pending: PendingLogInfo) -> u64 {
+        self.wait_for(from, Work::LogInfo(pending))
+    }
+
+    pub(super) fn pending_log_info(&mut self, ticket: u64) -> Option<&mut PendingLogInfo> {
+        match self.requests.pending.get_mut(&ticket) {
+            Some(Pending { work: Work::LogInfo(log_info), .. }) => Some(log_info),
+            _ => None,
+        }
+    }
+
     /// The controller's response to a forwarded request; without one the client has to ask again.
     pub(super) fn forwarded(&mut self, io: &mut dyn Io, part: Part, response: Option<Response>) {
         let Some(Pending { connection, turn, head, .. }) =
@@ -454,6 +473,9 @@ impl Shard {
             }
             Work::Offsets(offsets) => {
                 return self.answer(io, From { connection, turn, head }, &offsets.into_response());
+            }
+            Work::LogInfo(log_info) => {
+                return self.answer(io, From { connection, turn, head }, &log_info.into_response());
             }
             Work::Forwarded => return,
         };

@@ -137,6 +137,8 @@ impl Shard {
             Message::FinishFetch(part) => self.finish_fetch(io, part),
             Message::Query(part, partition, query) => self.query_part(io, part, partition, query),
             Message::Queried(part, result) => self.queried(io, part, result),
+            Message::InspectLog(part, partition) => self.inspect_log(io, part, partition),
+            Message::LogInspected(part, info) => self.log_inspected(io, part, info),
             Message::Propose(partition, proposal) => self.propose_isr(io, partition, proposal),
             Message::Decided(partition, proposal, decision) => {
                 if let Some(slot) = self.replicas.slot(partition) {

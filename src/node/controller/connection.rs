@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::fetch::MetadataReader;
 use super::metadata_log::MetadataLogError;
-use super::translate;
+use super::translate::{self, Asked};
 use crate::protocol::controller::{Request, Response};
 use crate::wire::{self, Listener, RequestHead, WireError};
 
@@ -103,7 +103,10 @@ impl Service {
         request: wire::Request,
     ) -> Result<wire::Response, Closed> {
         let unserved = || WireError::UnknownApi(head.api.code());
-        let body = translate::request(head.version, request).ok_or_else(unserved)?;
+        let body = match translate::request(head.version, request).ok_or_else(unserved)? {
+            Asked::Controller(body) => body,
+            Asked::Refused(response) => return Ok(response),
+        };
         let (answer, answered) = oneshot::channel();
         self.queue.send(Ask { body, answer }).await.map_err(|_| Closed::Stopping)?;
         let response = answered.await.map_err(|_| Closed::Stopping)?;
@@ -112,7 +115,7 @@ impl Service {
 }
 
 /// The next frame without its length; `None` if the peer closed the connection between two frames.
-async fn read_frame(
+pub(super) async fn read_frame(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
     size_bytes_max: usize,
@@ -147,7 +150,7 @@ async fn fill(stream: &mut TcpStream, buffer: &mut BytesMut, size: usize) -> Res
 }
 
 /// Pieces are copied together: one write is one segment, and metadata is small.
-async fn write_frame(stream: &mut TcpStream, pieces: &[Bytes]) -> Result<(), Closed> {
+pub(super) async fn write_frame(stream: &mut TcpStream, pieces: &[Bytes]) -> Result<(), Closed> {
     let size: usize = pieces.iter().map(Bytes::len).sum();
     let mut frame = BytesMut::with_capacity(4 + size);
     frame.put_i32(i32::try_from(size).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?);

@@ -6,9 +6,11 @@
 //!
 //! Off the hot path: no produced record passes here. No rule is decided here either.
 
+mod admin;
 mod connection;
 mod fetch;
 mod metadata_log;
+mod replica_logs;
 mod translate;
 
 #[cfg(test)]
@@ -31,9 +33,10 @@ use tokio::time::Instant;
 use self::connection::{Ask, Service};
 use self::fetch::MetadataReader;
 pub use self::metadata_log::{MetadataLog, MetadataLogError, Recovery};
+use self::replica_logs::Question;
 use crate::config::node::ControllerConfig;
 use crate::measure::clock;
-use crate::protocol::controller::{Controller, Input, Output, RequestId, Response, Settings};
+use crate::protocol::controller::{Controller, Input, Output, RequestId, Response};
 use crate::protocol::metadata::{ClusterMetadata, Record};
 use crate::types::Offset;
 
@@ -128,8 +131,8 @@ async fn serve(
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
-    let mut shell = Shell::start(&config, metadata, log.clone())?;
     let (queue, asked) = mpsc::channel(QUEUE_LENGTH);
+    let mut shell = Shell::start(&config, metadata, log.clone(), queue.clone())?;
     let reader = MetadataReader {
         log,
         committed: shell.committed.subscribe(),
@@ -169,6 +172,8 @@ struct Shell {
     flush_at: Option<Instant>,
     next_request: u64,
     waiting: BTreeMap<RequestId, oneshot::Sender<Response>>,
+    /// Where brokers' answers to the controller's own questions go: the queue of all requests.
+    queue: mpsc::Sender<Ask>,
 }
 
 impl Shell {
@@ -176,8 +181,9 @@ impl Shell {
         config: &ControllerConfig,
         metadata: ClusterMetadata,
         log: Rc<RefCell<MetadataLog>>,
+        queue: mpsc::Sender<Ask>,
     ) -> Result<Shell, ControllerError> {
-        let settings = Settings::new(config.cluster_id.clone(), config.session_timeout);
+        let settings = translate::settings(config);
         let mut outputs = Vec::new();
         let end = log.borrow().end_offset();
         let controller = Controller::start(settings, metadata, end, clock::now(), &mut outputs);
@@ -190,6 +196,7 @@ impl Shell {
             flush_at: None,
             next_request: 0,
             waiting: BTreeMap::new(),
+            queue,
         };
         shell.carry_out(outputs);
         shell.flush()?;
@@ -267,6 +274,11 @@ impl Shell {
                         // The connection may be gone; then nobody waits for this.
                         let _ = answer.send(response);
                     }
+                }
+                Output::AskReplicaLogs { query, broker, endpoint, partitions } => {
+                    let question = Question { query, broker, endpoint, partitions };
+                    let ask = replica_logs::ask(question, self.queue.clone());
+                    tokio::task::spawn_local(ask);
                 }
             }
         }

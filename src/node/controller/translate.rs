@@ -14,10 +14,12 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
+use super::admin;
+use crate::config::node::ControllerConfig;
 use crate::protocol::controller::{
     AlterPartition, AlteredPartition, CreateTopics, CreatedTopic, DeletedTopic, Heartbeat,
-    HeartbeatReply, NewTopic, ProposalOutcome, Refusal, Registration, Request, Response,
-    TopicSelector,
+    HeartbeatReply, NewTopic, ProposalOutcome, Quirks, Refusal, Registration, Request, Response,
+    Settings, TopicSelector,
 };
 use crate::protocol::metadata::{DirectoryId, Endpoint, FeatureRange, IncarnationId};
 use crate::protocol::partition::IsrProposal;
@@ -36,9 +38,29 @@ const DELETE_TOPICS_IDS_FROM: i16 = 6;
 /// First version of AlterPartition with broker epochs.
 const ISR_EPOCHS_FROM: i16 = 3;
 
+/// What the configuration means for the controller machine.
+pub(super) fn settings(config: &ControllerConfig) -> Settings {
+    let election = config.election;
+    Settings {
+        elr_level: election.elr_level,
+        unclean_recovery_manager: election.unclean_recovery_manager,
+        quirks: Quirks::of(election.compat),
+        ..Settings::new(config.cluster_id.clone(), config.session_timeout)
+    }
+}
+
+/// A request as the controller takes it.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// For the controller machine.
+    Controller(Request),
+    /// Not even that; this is the answer.
+    Refused(wire::Response),
+}
+
 /// What the controller is asked; `None` if this is nothing for the controller machine.
-pub(super) fn request(version: i16, request: wire::Request) -> Option<Request> {
-    Some(match request {
+pub(super) fn request(version: i16, request: wire::Request) -> Option<Asked> {
+    Some(Asked::Controller(match request {
         wire::Request::BrokerRegistration(request) => {
             Request::RegisterBroker(registration(request))
         }
@@ -48,12 +70,22 @@ pub(super) fn request(version: i16, request: wire::Request) -> Option<Request> {
         }
         wire::Request::CreateTopics(request) => Request::CreateTopics(create_topics(request)),
         wire::Request::DeleteTopics(request) => Request::DeleteTopics(delete_topics(request)),
+        wire::Request::ElectLeaders(request) => match admin::elect_leaders(request) {
+            Ok(request) => Request::ElectLeaders(request),
+            Err(refused) => return Some(Asked::Refused(wire::Response::ElectLeaders(refused))),
+        },
+        wire::Request::IncrementalAlterConfigs(request) => match admin::alter_configs(request) {
+            Ok(request) => Request::AlterConfigs(request),
+            Err(refused) => {
+                return Some(Asked::Refused(wire::Response::IncrementalAlterConfigs(refused)));
+            }
+        },
         wire::Request::AllocateProducerIds(request) => Request::AllocateProducerIds {
             broker: BrokerId(request.broker_id.0),
             epoch: BrokerEpoch(request.broker_epoch),
         },
         _ => return None,
-    })
+    }))
 }
 
 fn registration(request: BrokerRegistrationRequest) -> Registration {
@@ -175,9 +207,14 @@ pub(super) fn response(version: i16, response: Response) -> Option<wire::Respons
         Response::AllocateProducerIds(result) => {
             wire::Response::AllocateProducerIds(producer_ids(result))
         }
+        Response::ElectLeaders(outcomes) => {
+            wire::Response::ElectLeaders(admin::leaders_elected(outcomes))
+        }
+        Response::AlterConfigs(outcomes) => {
+            wire::Response::IncrementalAlterConfigs(admin::configs_altered(outcomes))
+        }
         Response::UnregisterBroker(_)
-        | Response::AlterConfigs(_)
-        | Response::ElectLeaders(_)
+        | Response::ReplicaLogs
         | Response::Reassign(_)
         | Response::AssignDirectory(_)
         | Response::UpdateFeature(_) => return None,

@@ -3,7 +3,7 @@
 //! Source: spec/kip966.md 2.7.
 
 use super::registration::supports;
-use super::{Controller, FeatureUpdate, LastKnown, Refusal, ResourceChanges};
+use super::{AlterConfigs, Controller, FeatureUpdate, LastKnown, Refusal, ResourceChanges};
 use crate::protocol::metadata::{
     ConfigError, ConfigResource, ELR_FEATURE, ELR_LEVEL_MAX, METADATA_VERSION,
     METADATA_VERSION_FEATURE, PartitionChange, Record, topic_config,
@@ -64,16 +64,30 @@ impl Controller {
 
     pub(super) fn alter_configs(
         &mut self,
-        resources: Vec<ResourceChanges>,
+        request: AlterConfigs,
     ) -> Vec<(ConfigResource, Result<(), Refusal>)> {
+        let named: Vec<ConfigResource> =
+            request.resources.iter().map(|changes| changes.resource.clone()).collect();
         let alter = |changes: ResourceChanges| {
-            let outcome = self.alter_resource(&changes);
+            let repeated = named.iter().filter(|&name| *name == changes.resource).count() > 1;
+            let outcome = if repeated {
+                Err(Refusal::new(
+                    ErrorCode::InvalidRequest,
+                    "the request names this resource twice",
+                ))
+            } else {
+                self.alter_resource(&changes, request.validate_only)
+            };
             (changes.resource, outcome)
         };
-        resources.into_iter().map(alter).collect()
+        request.resources.into_iter().map(alter).collect()
     }
 
-    fn alter_resource(&mut self, changes: &ResourceChanges) -> Result<(), Refusal> {
+    fn alter_resource(
+        &mut self,
+        changes: &ResourceChanges,
+        validate_only: bool,
+    ) -> Result<(), Refusal> {
         if let ConfigResource::Topic(name) = &changes.resource
             && self.metadata.topic_id(name).is_none()
         {
@@ -83,6 +97,9 @@ impl Controller {
         for (key, value) in &changes.changes {
             self.check_change(&changes.resource, key, value.as_deref())
                 .map_err(|error| Refusal::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        }
+        if validate_only {
+            return Ok(());
         }
         for (key, value) in &changes.changes {
             self.set_config(&changes.resource, key, value.as_deref());

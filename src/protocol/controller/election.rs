@@ -17,6 +17,8 @@ pub(super) enum Election {
     Unclean,
     /// As `Online`, but the first replica comes before the current leader.
     Preferred,
+    /// This replica and no other: its log was found to be the best, or an operator named it.
+    Chosen(BrokerId),
 }
 
 /// Who leads and why.
@@ -28,7 +30,7 @@ pub(super) enum Elected {
     Elr(BrokerId),
     /// The last known leader, ISR and ELR being empty. May lose acknowledged records.
     LastKnownLeader(BrokerId),
-    /// Any live replica, because that is allowed. May lose acknowledged records.
+    /// A live replica, because that is allowed or it was chosen. May lose acknowledged records.
     AnyReplica(BrokerId),
     /// Nobody may.
     Nobody,
@@ -65,6 +67,7 @@ pub(super) fn elect(
     let first = match targets.election {
         Election::Preferred => targets.replicas.first().copied(),
         Election::Online | Election::Unclean => None,
+        Election::Chosen(leader) => return chosen(leader, targets, eligible, rules),
     };
     let in_order =
         first.into_iter().chain(partition.leader).chain(targets.replicas.iter().copied());
@@ -74,6 +77,12 @@ pub(super) fn elect(
         .or_else(|| last_known_leader(partition, targets, eligible, rules))
         .or_else(|| any_replica(targets, rules))
         .unwrap_or(Elected::Nobody)
+}
+
+fn chosen(leader: BrokerId, targets: &Targets, eligible: &Eligible, rules: &Rules<'_>) -> Elected {
+    let may_lead = targets.replicas.contains(&leader) && (rules.may_lead)(leader);
+    let unclean = may_lead.then_some(Elected::AnyReplica(leader));
+    clean(leader, targets, eligible, rules).or(unclean).unwrap_or(Elected::Nobody)
 }
 
 fn clean(

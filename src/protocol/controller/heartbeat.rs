@@ -180,6 +180,7 @@ impl Controller {
         let registration_offset = registration.registration_offset;
         let session = self.sessions.touch(broker, now);
         session.metadata_end = session.metadata_end.max(heartbeat.metadata_end);
+        self.recovery.heard_of(broker);
         let view = BrokerView {
             state,
             registration_offset,
@@ -292,8 +293,12 @@ impl Controller {
             .collect()
     }
 
-    /// Whether the topic lets a controller-made election be unclean.
+    /// Whether the topic lets a controller-made election be unclean. With the recovery manager none
+    /// is: it inspects logs first.
     pub(super) fn election_mode(&self, id: TopicPartition) -> Election {
+        if self.recovery_manager_on() {
+            return Election::Online;
+        }
         let topic = self.metadata.topic(id.topic);
         let allowed = topic.is_some_and(|t| self.metadata.topic_config(&t.name).unclean_election);
         if allowed { Election::Unclean } else { Election::Online }

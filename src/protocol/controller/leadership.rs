@@ -5,52 +5,81 @@
 
 use super::election::Election;
 use super::partition_change::Targets;
+use super::recovery::Mode;
 use super::{
     Controller, DirectoryAssignment, ElectLeaders, ElectionKind, PartitionName, Reassignment,
     Refusal,
 };
-use crate::protocol::metadata::DirectoryId;
-use crate::types::{BrokerId, ErrorCode, TopicPartition};
+use crate::protocol::metadata::{DirectoryId, ELR_FEATURE, PartitionRegistration};
+use crate::types::{BrokerId, ErrorCode, MonotonicTime, TopicPartition};
 
 impl Controller {
     pub(super) fn elect_leaders(
         &mut self,
+        now: MonotonicTime,
         request: ElectLeaders,
-    ) -> Vec<(PartitionName, ErrorCode)> {
-        let (names, all) = match request.partitions {
-            Some(names) => (names, false),
-            None => (self.partition_names(), true),
+    ) -> Vec<(PartitionName, Result<(), Refusal>)> {
+        let ElectLeaders { kind, partitions } = request;
+        let all = partitions.is_none();
+        let names = partitions.unwrap_or_else(|| self.partition_names());
+        let elect = |(index, name): (usize, PartitionName)| {
+            let outcome = self.wish(&kind, index).and_then(|wish| self.grant(now, &name, wish));
+            (name, outcome)
         };
-        let elect = |name: PartitionName| {
-            let error = self.elect_leader(&name, request.kind).err().unwrap_or(ErrorCode::None);
-            (name, error)
+        let outcomes = names.into_iter().enumerate().map(elect);
+        let needed = |(_, outcome): &(PartitionName, Result<(), Refusal>)| {
+            let needless = ErrorCode::ElectionNotNeeded;
+            !all || outcome.as_ref().err().is_none_or(|refusal| refusal.error != needless)
         };
-        let outcomes = names.into_iter().map(elect);
-        outcomes.filter(|(_, error)| !all || *error != ErrorCode::ElectionNotNeeded).collect()
+        outcomes.filter(needed).collect()
     }
 
-    fn elect_leader(&mut self, name: &PartitionName, kind: ElectionKind) -> Result<(), ErrorCode> {
-        let unknown = ErrorCode::UnknownTopicOrPartition;
-        let topic = self.metadata.topic_id(&name.topic).ok_or(unknown)?;
-        let id = TopicPartition { topic, partition: name.partition };
-        let partition = self.metadata.partition(id).ok_or(unknown)?;
-        let (needless, election, failure) = match kind {
-            ElectionKind::Preferred => (
-                partition.leader.is_some()
-                    && partition.leader == partition.replicas.first().copied(),
-                Election::Preferred,
-                ErrorCode::PreferredLeaderNotAvailable,
-            ),
-            ElectionKind::Unclean => (
-                partition.leader.is_some(),
-                Election::Unclean,
-                ErrorCode::EligibleLeadersNotAvailable,
-            ),
+    /// What is wished for the partition at `index` of the request.
+    fn wish(&self, kind: &ElectionKind, index: usize) -> Result<Wish, Refusal> {
+        let wish = match kind {
+            ElectionKind::Preferred => return Ok(Wish::Elect(Election::Preferred)),
+            ElectionKind::Unclean => return Ok(Wish::Elect(Election::Unclean)),
+            ElectionKind::LongestLogBalanced => Wish::Recover(Mode::Balanced),
+            ElectionKind::LongestLogProactive => Wish::Recover(Mode::Proactive),
+            ElectionKind::Designated(leaders) => {
+                let leader = leaders.get(index).copied().ok_or_else(|| {
+                    Refusal::new(ErrorCode::InvalidRequest, "no leader is named for the partition")
+                })?;
+                Wish::Elect(Election::Chosen(leader))
+            }
         };
-        if needless {
-            return Err(ErrorCode::ElectionNotNeeded);
+        if self.recovery_manager_on() {
+            return Ok(wish);
         }
+        let message = format!(
+            "election by log or by name needs the unclean recovery manager: {ELR_FEATURE} is {}, \
+             must be 2",
+            self.metadata.feature(ELR_FEATURE)
+        );
+        Err(Refusal::new(ErrorCode::InvalidRequest, message))
+    }
+
+    fn grant(
+        &mut self,
+        now: MonotonicTime,
+        name: &PartitionName,
+        wish: Wish,
+    ) -> Result<(), Refusal> {
+        let unknown =
+            || Refusal::new(ErrorCode::UnknownTopicOrPartition, "the partition does not exist");
+        let topic = self.metadata.topic_id(&name.topic).ok_or_else(unknown)?;
+        let id = TopicPartition { topic, partition: name.partition };
+        let partition = self.metadata.partition(id).ok_or_else(unknown)?;
+        check_need(partition, &wish)?;
+        let election = match wish {
+            Wish::Recover(mode) => {
+                self.recover_on_request(now, id, mode);
+                return Ok(());
+            }
+            Wish::Elect(election) => election,
+        };
         let targets = Targets::of(partition, election);
+        let failure = failure(partition, election);
         self.change_partition(id, targets, None).map(|_| ()).ok_or(failure)
     }
 
@@ -105,6 +134,51 @@ impl Controller {
         let elr_on = self.elr_on() && !self.settings.quirks.directory_assignment_wipes_elr;
         self.change_partition_with(id, targets, None, elr_on);
         Ok(())
+    }
+}
+
+/// What somebody wants for one partition.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Elect(Election),
+    Recover(Mode),
+}
+
+/// Preferred elections move a leadership; all others fill a vacancy.
+fn check_need(partition: &PartitionRegistration, wish: &Wish) -> Result<(), Refusal> {
+    let message = match (wish, partition.leader) {
+        (_, None) => return Ok(()),
+        (Wish::Elect(Election::Preferred), leader)
+            if leader != partition.replicas.first().copied() =>
+        {
+            return Ok(());
+        }
+        (Wish::Elect(Election::Preferred), Some(leader)) => {
+            format!("the preferred replica {leader} leads already")
+        }
+        (_, Some(leader)) => format!("the partition has a leader: {leader}"),
+    };
+    Err(Refusal::new(ErrorCode::ElectionNotNeeded, message))
+}
+
+fn failure(partition: &PartitionRegistration, election: Election) -> Refusal {
+    match election {
+        Election::Preferred => Refusal::new(
+            ErrorCode::PreferredLeaderNotAvailable,
+            "the preferred replica is not in the ISR of an active broker",
+        ),
+        Election::Chosen(leader) if !partition.replicas.contains(&leader) => Refusal::new(
+            ErrorCode::InvalidRequest,
+            format!("broker {leader} has no replica of the partition"),
+        ),
+        Election::Chosen(leader) => Refusal::new(
+            ErrorCode::EligibleLeadersNotAvailable,
+            format!("broker {leader} is not active"),
+        ),
+        Election::Unclean | Election::Online => Refusal::new(
+            ErrorCode::EligibleLeadersNotAvailable,
+            "no replica is on an active broker",
+        ),
     }
 }
 

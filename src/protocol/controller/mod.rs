@@ -13,6 +13,7 @@ mod election;
 mod heartbeat;
 mod leadership;
 mod partition_change;
+mod recovery;
 mod registration;
 mod request;
 mod settings;
@@ -25,16 +26,19 @@ use std::collections::VecDeque;
 
 pub use heartbeat::{BrokerState, BrokerView, next_state};
 pub use request::{
-    AlterPartition, AlteredPartition, CreateTopics, CreatedTopic, DeletedTopic,
+    AlterConfigs, AlterPartition, AlteredPartition, CreateTopics, CreatedTopic, DeletedTopic,
     DirectoryAssignment, ElectLeaders, ElectionKind, FeatureUpdate, Heartbeat, HeartbeatReply,
-    NewTopic, PartitionName, ProposalOutcome, Reassignment, Refusal, Registration, Request,
-    ResourceChanges, Response, TopicSelector,
+    NewTopic, PartitionName, ProposalOutcome, QueryId, Reassignment, Refusal, Registration,
+    ReplicaLog, ReplicaLogs, ReplicaLogsAnswer, Request, ResourceChanges, Response, TopicSelector,
 };
-pub use settings::{Compat, LastKnown, Quirks, Settings};
+pub use settings::{LastKnown, Quirks, Settings};
+
+pub use crate::types::Compat;
 
 use self::heartbeat::Sessions;
 use self::partition_change::{Rules, Targets, partition_change};
-use super::metadata::{ClusterMetadata, ELR_FEATURE, PartitionChange, Record};
+use self::recovery::Recovery;
+use super::metadata::{ClusterMetadata, ELR_FEATURE, Endpoint, PartitionChange, Record};
 use crate::types::{BrokerId, MonotonicTime, Offset, TopicPartition};
 
 /// Names a request across the machine's outputs; unique while it is unanswered, chosen by the shell.
@@ -77,6 +81,18 @@ pub enum Output {
         /// With what.
         response: Response,
     },
+    /// Ask a broker where its replicas' logs end (GetReplicaLogInfo), without holding anything else
+    /// up. Ends with exactly one [`Request::ReplicaLogs`].
+    AskReplicaLogs {
+        /// Names the question in its answer.
+        query: QueryId,
+        /// Whom.
+        broker: BrokerId,
+        /// Where it listens.
+        endpoint: Endpoint,
+        /// About which partitions; never empty.
+        partitions: Vec<TopicPartition>,
+    },
 }
 
 /// The active controller.
@@ -86,6 +102,7 @@ pub struct Controller {
     settings: Settings,
     metadata: ClusterMetadata,
     sessions: Sessions,
+    recovery: Recovery,
     next_unclean_election: MonotonicTime,
     /// Offset of the next record decided.
     next_offset: Offset,
@@ -115,6 +132,7 @@ impl Controller {
     ) -> Controller {
         let mut controller = Controller {
             sessions: Sessions::restart(&metadata, settings.session_timeout, now),
+            recovery: Recovery::start_over(now),
             next_unclean_election: now.plus(settings.unclean_election_interval),
             settings,
             metadata,
@@ -125,6 +143,7 @@ impl Controller {
         };
         controller.finalize_first_features();
         controller.append_batch(out);
+        controller.drive_recovery(now, out);
         controller
     }
 
@@ -135,7 +154,9 @@ impl Controller {
 
     /// When [`Input::Tick`] is due.
     pub fn deadline(&self) -> MonotonicTime {
-        self.sessions.next_check().min(self.next_unclean_election)
+        let recovery = self.recovery.deadline();
+        let others = self.sessions.next_check().min(self.next_unclean_election);
+        recovery.map_or(others, |recovery| recovery.min(others))
     }
 
     /// Takes one input.
@@ -152,6 +173,7 @@ impl Controller {
             }
             Input::Tick => self.tick(now, out),
         }
+        self.drive_recovery(now, out);
         self.release(out);
         if cfg!(debug_assertions) {
             self.check_invariants();
@@ -161,6 +183,7 @@ impl Controller {
     /// Panics where the metadata breaks one of the ELR invariants of spec/kip966.md 2.5.
     pub fn check_invariants(&self) {
         assert!(self.committed_end <= self.next_offset);
+        self.check_recoveries();
         for topic in self.metadata.topics() {
             let min_isr = self.metadata.topic_config(&topic.name).min_isr;
             for (id, partition) in &topic.partitions {
@@ -184,8 +207,14 @@ impl Controller {
             }
             Request::CreateTopics(request) => Response::CreateTopics(self.create_topics(request)),
             Request::DeleteTopics(topics) => Response::DeleteTopics(self.delete_topics(topics)),
-            Request::AlterConfigs(changes) => Response::AlterConfigs(self.alter_configs(changes)),
-            Request::ElectLeaders(request) => Response::ElectLeaders(self.elect_leaders(request)),
+            Request::AlterConfigs(request) => Response::AlterConfigs(self.alter_configs(request)),
+            Request::ElectLeaders(request) => {
+                Response::ElectLeaders(self.elect_leaders(now, request))
+            }
+            Request::ReplicaLogs(logs) => {
+                self.replica_logs(now, logs);
+                Response::ReplicaLogs
+            }
             Request::Reassign(request) => Response::Reassign(self.reassign(request)),
             Request::AssignDirectory(request) => {
                 Response::AssignDirectory(self.assign_directory(request))
@@ -212,6 +241,7 @@ impl Controller {
         let applied = self.metadata.apply(self.next_offset, &record);
         assert!(applied.is_ok(), "decided on a record that does not fit: {applied:?}");
         self.next_offset = self.next_offset.plus(1);
+        self.recovery.note(&record);
         self.batch.push(record);
     }
 

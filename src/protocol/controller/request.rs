@@ -5,7 +5,7 @@ use crate::protocol::metadata::{
 };
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::types::{
-    BrokerEpoch, BrokerId, ErrorCode, Offset, PartitionId, TopicId, TopicPartition,
+    BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId, TopicPartition,
 };
 
 /// Something a broker or a client asks.
@@ -24,9 +24,11 @@ pub enum Request {
     /// Delete topics.
     DeleteTopics(Vec<TopicSelector>),
     /// Change configuration values (incremental).
-    AlterConfigs(Vec<ResourceChanges>),
+    AlterConfigs(AlterConfigs),
     /// Elect leaders.
     ElectLeaders(ElectLeaders),
+    /// A broker's answer, or the lack of one, to [`super::Output::AskReplicaLogs`]; from the shell.
+    ReplicaLogs(ReplicaLogs),
     /// Change a partition's assignment.
     Reassign(Reassignment),
     /// A replica lives in this directory.
@@ -59,8 +61,11 @@ pub enum Response {
     DeleteTopics(Vec<(TopicSelector, Result<DeletedTopic, ErrorCode>)>),
     /// Each resource's outcome in request order.
     AlterConfigs(Vec<(ConfigResource, Result<(), Refusal>)>),
-    /// Each partition's outcome.
-    ElectLeaders(Vec<(PartitionName, ErrorCode)>),
+    /// Each partition's outcome. For a longest-log election, success means that logs are being
+    /// inspected: the leader shows in the metadata once there is one.
+    ElectLeaders(Vec<(PartitionName, Result<(), Refusal>)>),
+    /// Noted.
+    ReplicaLogs,
     /// Started or done at once, or refused.
     Reassign(Result<(), Refusal>),
     /// Done, or refused.
@@ -214,6 +219,15 @@ pub struct DeletedTopic {
     pub id: TopicId,
 }
 
+/// IncrementalAlterConfigs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterConfigs {
+    /// What to change.
+    pub resources: Vec<ResourceChanges>,
+    /// Check only.
+    pub validate_only: bool,
+}
+
 /// Changes of one resource's configuration: all are made, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceChanges {
@@ -232,13 +246,22 @@ pub struct PartitionName {
     pub partition: PartitionId,
 }
 
-/// Kinds of election a client may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kinds of election a client may ask for. The last three are the KIP's and need the unclean
+/// recovery manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElectionKind {
     /// Wire value 0: give leadership to the first replica.
     Preferred,
     /// Wire value 1: give a leaderless partition any live replica.
     Unclean,
+    /// Wire value 2: give a leaderless partition the best log among those of all its last known ELR
+    /// members at least.
+    LongestLogBalanced,
+    /// Wire value 3: give a leaderless partition the best log found within a few seconds.
+    LongestLogProactive,
+    /// Wire value 4: give a leaderless partition this replica. As long as the list of partitions,
+    /// in its order.
+    Designated(Vec<BrokerId>),
 }
 
 /// ElectLeaders.
@@ -248,6 +271,41 @@ pub struct ElectLeaders {
     pub kind: ElectionKind,
     /// For which partitions; `None` is all, and leaves those that need no election out of the answer.
     pub partitions: Option<Vec<PartitionName>>,
+}
+
+/// What one GetReplicaLogInfo came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaLogs {
+    /// The question it belongs to.
+    pub query: QueryId,
+    /// Who was asked.
+    pub broker: BrokerId,
+    /// The answer; `None` if there is none: no connection, no answer in time, or not understood.
+    pub answer: Option<ReplicaLogsAnswer>,
+}
+
+/// Names a question to a broker among those of one controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueryId(pub u64);
+
+/// A broker's word on its replicas' logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaLogsAnswer {
+    /// The life of the broker that answers; `None` if it is not registered (wire value -1).
+    pub broker_epoch: Option<BrokerEpoch>,
+    /// Each partition's log. Those asked for and left out are asked for again.
+    pub logs: Vec<(TopicPartition, Result<ReplicaLog, ErrorCode>)>,
+}
+
+/// Where one replica's log ends. The better log is the greater one: leader epoch, then length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaLog {
+    /// Leader epoch of the last record; `None` in a log without records (wire value -1).
+    pub last_written_leader_epoch: Option<LeaderEpoch>,
+    /// Log end offset.
+    pub log_end_offset: Offset,
+    /// Leader epoch of the partition as the broker knows it; `None` if it knows none yet.
+    pub current_leader_epoch: Option<LeaderEpoch>,
 }
 
 /// AlterPartitionReassignments, of one partition.

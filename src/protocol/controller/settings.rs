@@ -3,14 +3,7 @@
 
 use std::time::Duration;
 
-/// Whose behaviour the controller has where shipped Kafka departs from KIP-966 (`compat`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Compat {
-    /// `kip`: the KIP's text.
-    Kip,
-    /// `kafka-4.2`: what Kafka 4.2.0 does.
-    Kafka42,
-}
+use crate::types::Compat;
 
 /// What `LastKnownElr` holds (spec/kip966.md 2.5, `lastKnownMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +61,10 @@ pub struct Settings {
     pub unclean_election_interval: Duration,
     /// Level at which a new metadata log finalizes `eligible.leader.replicas.version`: 0, 1 or 2.
     pub elr_level: i16,
+    /// `unclean.recovery.manager.enabled`: at level 2 the unclean recovery manager inspects logs
+    /// before it elects. Without it an unclean election takes the first live replica, as below
+    /// level 2.
+    pub unclean_recovery_manager: bool,
     /// What `LastKnownElr` held before the feature was turned off; read only at level 0.
     pub last_known_when_off: LastKnown,
     /// Departures from the KIP.
@@ -75,14 +72,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Kafka's default intervals, the KIP's rules, and the last leader remembered (level 1, as long
-    /// as nobody inspects logs to recover from a full set).
+    /// Kafka's default intervals and the whole of the KIP: level 2 with its recovery manager.
     pub fn new(cluster_id: String, session_timeout: Duration) -> Settings {
         Settings {
             cluster_id,
             session_timeout,
             unclean_election_interval: Duration::from_secs(300),
-            elr_level: 1,
+            elr_level: 2,
+            unclean_recovery_manager: true,
             last_known_when_off: LastKnown::Leader,
             quirks: Quirks::of(Compat::Kip),
         }

@@ -2,12 +2,14 @@
 //! Unknown keys are refused rather than ignored: a measurement must not run under a setting that
 //! somebody believes to be on.
 
-use crate::types::{HwmGate, IsrExpand, IsrWait};
+use crate::types::{HwmGate, IsrExpand, IsrWait, UncleanRecovery};
 
 /// Key of the min ISR.
 pub const MIN_ISR: &str = "min.insync.replicas";
 /// Key of the switch that allows a leader from outside ISR and ELR.
 pub const UNCLEAN_ELECTION: &str = "unclean.leader.election.enable";
+/// Key of the way a partition recovers whose ISR and ELR are gone.
+pub const UNCLEAN_RECOVERY: &str = "unclean.recovery.strategy";
 /// Key of the high watermark's min ISR condition.
 pub const HWM_GATE: &str = "ackmark.hwm.gate";
 /// Key of the wait for the controller's commit of an ISR change.
@@ -15,7 +17,8 @@ pub const ISR_WAIT: &str = "ackmark.isr.wait";
 /// Key of the rule by which followers rejoin the ISR.
 pub const ISR_EXPAND: &str = "ackmark.isr.expand";
 
-const KEYS: [&str; 5] = [MIN_ISR, UNCLEAN_ELECTION, HWM_GATE, ISR_WAIT, ISR_EXPAND];
+const KEYS: [&str; 6] =
+    [MIN_ISR, UNCLEAN_ELECTION, UNCLEAN_RECOVERY, HWM_GATE, ISR_WAIT, ISR_EXPAND];
 
 /// Every known setting of one topic, with the cluster's values and the defaults filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,9 @@ pub struct TopicConfig {
     pub min_isr: usize,
     /// `unclean.leader.election.enable`.
     pub unclean_election: bool,
+    /// `unclean.recovery.strategy`, or what `unclean.leader.election.enable` maps to: the topic's
+    /// word before the cluster's, and the strategy before the older key where both were given.
+    pub unclean_recovery: UncleanRecovery,
     /// `ackmark.hwm.gate`.
     pub hwm_gate: HwmGate,
     /// `ackmark.isr.wait`.
@@ -70,12 +76,14 @@ impl TopicConfig {
     pub const UNSET: TopicConfig = TopicConfig {
         min_isr: 1,
         unclean_election: false,
+        unclean_recovery: UncleanRecovery::Balanced,
         hwm_gate: HwmGate::Kip966,
         isr_wait: IsrWait::Controller,
         isr_expand: IsrExpand::Kafka,
     };
 
-    /// This configuration with `key` set to `value`.
+    /// This configuration with `key` set to `value`. Keys of one resource are applied in their
+    /// order, so that the recovery strategy overrides what the older key maps to.
     ///
     /// # Errors
     /// [`ConfigError::UnknownKey`] and [`ConfigError::Value`].
@@ -89,6 +97,17 @@ impl TopicConfig {
                     "true or false",
                     &[("true", true), ("false", false)],
                 )?;
+                self.unclean_recovery = UncleanRecovery::of_unclean_election(self.unclean_election);
+            }
+            UNCLEAN_RECOVERY => {
+                let known = |(name, _): &&(&str, UncleanRecovery)| name.eq_ignore_ascii_case(value);
+                let found = UncleanRecovery::ALL.iter().find(known);
+                let (_, strategy) = found.ok_or_else(|| ConfigError::Value {
+                    key: UNCLEAN_RECOVERY,
+                    value: value.to_owned(),
+                    allowed: "Proactive, Balanced or Manual",
+                })?;
+                self.unclean_recovery = *strategy;
             }
             HWM_GATE => {
                 self.hwm_gate = one_of(
@@ -176,9 +195,13 @@ mod tests {
             "min.insync.replicas = 0: must be a whole number from 1 to 2147483647"
         );
         assert_eq!(
+            message(UNCLEAN_RECOVERY, "None"),
+            "unclean.recovery.strategy = None: must be Proactive, Balanced or Manual"
+        );
+        assert_eq!(
             message("flush.messages", "1"),
             "flush.messages: unknown configuration key: allowed are min.insync.replicas, \
-             unclean.leader.election.enable, ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand"
+             unclean.leader.election.enable, unclean.recovery.strategy, ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand"
         );
     }
 
@@ -187,6 +210,7 @@ mod tests {
         let set = [
             (MIN_ISR, "2"),
             (UNCLEAN_ELECTION, "true"),
+            (UNCLEAN_RECOVERY, "manual"),
             (HWM_GATE, "legacy"),
             (ISR_WAIT, "none"),
             (ISR_EXPAND, "caught-up"),
@@ -198,6 +222,7 @@ mod tests {
             TopicConfig {
                 min_isr: 2,
                 unclean_election: true,
+                unclean_recovery: UncleanRecovery::Manual,
                 hwm_gate: HwmGate::Legacy,
                 isr_wait: IsrWait::None,
                 isr_expand: IsrExpand::CaughtUp,

@@ -5,7 +5,12 @@ use kafka_protocol::messages::*;
 use uuid::Uuid;
 
 use super::hot_samples::{fetch_request, fetch_response, produce_request, produce_response, text};
-use crate::wire::{ApiKey, Listener, Request, Response};
+use crate::types::{BrokerEpoch, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId};
+use crate::wire::{
+    ApiKey, ElectLeadersOutcome, ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic,
+    ElectLeadersTopicResponse, Listener, ReplicaLogInfo, ReplicaLogInfoRequest,
+    ReplicaLogInfoResponse, Request, Response,
+};
 
 fn name(name: &'static str) -> TopicName {
     TopicName(text(name))
@@ -65,6 +70,10 @@ pub(super) fn request(api: ApiKey, version: i16) -> Request {
         }),
         ApiKey::OffsetForLeaderEpoch => Request::OffsetForLeaderEpoch(epoch_end_request(version)),
         ApiKey::DescribeConfigs => Request::DescribeConfigs(describe_configs_request()),
+        ApiKey::ElectLeaders => Request::ElectLeaders(elect_leaders_request(version)),
+        ApiKey::IncrementalAlterConfigs => {
+            Request::IncrementalAlterConfigs(alter_configs_request())
+        }
         ApiKey::AlterPartition => Request::AlterPartition(alter_partition_request(version)),
         ApiKey::DescribeCluster => Request::DescribeCluster(
             DescribeClusterRequest::default().with_include_fenced_brokers(version >= 2),
@@ -91,7 +100,46 @@ pub(super) fn request(api: ApiKey, version: i16) -> Request {
                     .with_cursor(Some(cursor)),
             )
         }
+        ApiKey::GetReplicaLogInfo => {
+            let partitions = vec![PartitionId(0), PartitionId(7)];
+            Request::GetReplicaLogInfo(ReplicaLogInfoRequest {
+                topics: Some(vec![(TopicId([9; 16]), partitions)]),
+            })
+        }
     }
+}
+
+fn elect_leaders_request(version: i16) -> ElectLeadersRequest {
+    let desired_leaders =
+        (version >= 3).then(|| vec![crate::types::BrokerId(1), crate::types::BrokerId(2)]);
+    let topic = ElectLeadersTopic {
+        name: text("bench"),
+        partitions: vec![PartitionId(0), PartitionId(3)],
+        desired_leaders,
+    };
+    ElectLeadersRequest {
+        election_type: [0, 1, 1, 4][usize::try_from(version).unwrap()],
+        topics: Some(vec![topic]),
+        timeout_ms: 60_000,
+    }
+}
+
+fn alter_configs_request() -> IncrementalAlterConfigsRequest {
+    use incremental_alter_configs_request as schema;
+    let config = schema::AlterableConfig::default()
+        .with_name(text("min.insync.replicas"))
+        .with_value(Some(text("2")));
+    let removal = schema::AlterableConfig::default()
+        .with_name(text("unclean.recovery.strategy"))
+        .with_config_operation(1)
+        .with_value(None);
+    let resource = schema::AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(text("bench"))
+        .with_configs(vec![config, removal]);
+    IncrementalAlterConfigsRequest::default()
+        .with_resources(vec![resource])
+        .with_validate_only(true)
 }
 
 fn epoch_end_request(version: i16) -> OffsetForLeaderEpochRequest {
@@ -230,6 +278,18 @@ pub(super) fn response(api: ApiKey, version: i16) -> Response {
             )
         }
         ApiKey::DescribeConfigs => Response::DescribeConfigs(describe_configs_response(version)),
+        ApiKey::ElectLeaders => Response::ElectLeaders(elect_leaders_response(version)),
+        ApiKey::IncrementalAlterConfigs => {
+            let resource =
+                incremental_alter_configs_response::AlterConfigsResourceResponse::default()
+                    .with_error_code(40)
+                    .with_error_message(Some(text("min.insync.replicas = 0: must be 1")))
+                    .with_resource_type(2)
+                    .with_resource_name(text("bench"));
+            Response::IncrementalAlterConfigs(
+                IncrementalAlterConfigsResponse::default().with_responses(vec![resource]),
+            )
+        }
         ApiKey::AlterPartition => Response::AlterPartition(alter_partition_response()),
         ApiKey::DescribeCluster => {
             let broker = describe_cluster_response::DescribeClusterBroker::default()
@@ -256,6 +316,45 @@ pub(super) fn response(api: ApiKey, version: i16) -> Response {
         ApiKey::DescribeTopicPartitions => {
             Response::DescribeTopicPartitions(describe_topic_partitions_response())
         }
+        ApiKey::GetReplicaLogInfo => Response::GetReplicaLogInfo(replica_log_info_response()),
+    }
+}
+
+fn elect_leaders_response(version: i16) -> ElectLeadersResponse {
+    let outcome = |partition, error, message| ElectLeadersOutcome {
+        partition: PartitionId(partition),
+        error,
+        message,
+    };
+    let refused = Some(text("broker 2 is not active"));
+    let partitions = vec![
+        outcome(0, ErrorCode::None, None),
+        outcome(3, ErrorCode::EligibleLeadersNotAvailable, refused),
+    ];
+    let error = if version >= 1 { ErrorCode::InvalidRequest } else { ErrorCode::None };
+    let topics = vec![ElectLeadersTopicResponse { name: text("bench"), partitions }];
+    ElectLeadersResponse { error, topics }
+}
+
+fn replica_log_info_response() -> ReplicaLogInfoResponse {
+    let written = ReplicaLogInfo {
+        partition: PartitionId(0),
+        last_written_leader_epoch: Some(LeaderEpoch(4)),
+        current_leader_epoch: Some(LeaderEpoch(5)),
+        log_end_offset: Offset(77),
+        error: ErrorCode::None,
+    };
+    let unknown = ReplicaLogInfo {
+        partition: PartitionId(7),
+        last_written_leader_epoch: None,
+        current_leader_epoch: None,
+        log_end_offset: Offset(-1),
+        error: ErrorCode::UnknownTopicId,
+    };
+    ReplicaLogInfoResponse {
+        broker_epoch: Some(BrokerEpoch(8)),
+        has_more_data: true,
+        topics: vec![(TopicId([9; 16]), vec![written, unknown])],
     }
 }
 

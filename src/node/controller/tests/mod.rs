@@ -1,4 +1,7 @@
 mod cluster;
 mod frames;
 mod log;
+mod operator;
 mod process;
+mod recovery;
+mod vectors;

@@ -40,6 +40,7 @@ pub(super) fn config(data_dir: &Path) -> ControllerConfig {
         session_timeout: Duration::from_secs(3600),
         metadata_append_linger: Duration::ZERO,
         request_bytes_max: 1 << 20,
+        election: crate::config::defaults::ELECTION,
     }
 }
 
@@ -70,6 +71,8 @@ impl Process {
     pub(super) fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // A frame leaves in two writes: the second must not wait for the first one's acknowledgement.
+        stream.set_nodelay(true).unwrap();
         Client { stream, next: 0 }
     }
 }
@@ -113,24 +116,13 @@ impl Client {
 
     /// Registers with an incarnation id made of `incarnation`, and gives the broker epoch.
     pub(super) fn register(&mut self, broker: i32, incarnation: u8) -> Result<i64, ErrorCode> {
-        let string = StrBytes::from_static_str;
-        let listener = Listener::default()
-            .with_name(string("PLAINTEXT"))
-            .with_host(string("127.0.0.1"))
-            .with_port(9000 + u16::try_from(broker).unwrap());
-        let feature = |name, max| {
-            Feature::default()
-                .with_name(string(name))
-                .with_min_supported_version(0)
-                .with_max_supported_version(max)
-        };
-        let request = BrokerRegistrationRequest::default()
-            .with_broker_id(broker.into())
-            .with_cluster_id(string(CLUSTER))
-            .with_incarnation_id(Uuid::from_bytes([incarnation; 16]))
-            .with_listeners(vec![listener])
-            .with_features(vec![feature(METADATA_VERSION_FEATURE, 27), feature(ELR_FEATURE, 2)])
-            .with_log_dirs(vec![Uuid::from_bytes([u8::try_from(broker).unwrap(); 16])]);
+        self.register_as(registration(broker, incarnation))
+    }
+
+    pub(super) fn register_as(
+        &mut self,
+        request: BrokerRegistrationRequest,
+    ) -> Result<i64, ErrorCode> {
         match self.ask(4, Request::BrokerRegistration(request)) {
             Response::BrokerRegistration(answer) if answer.error_code == 0 => {
                 Ok(answer.broker_epoch)
@@ -194,6 +186,31 @@ impl Client {
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
     }
+}
+
+/// Where the broker listens, in `registration`.
+pub(super) fn listener(port: u16) -> Vec<Listener> {
+    let string = StrBytes::from_static_str;
+    let listener = Listener::default().with_name(string("PLAINTEXT"));
+    vec![listener.with_host(string("127.0.0.1")).with_port(port)]
+}
+
+/// A first registration, from a port where nobody listens.
+pub(super) fn registration(broker: i32, incarnation: u8) -> BrokerRegistrationRequest {
+    let string = StrBytes::from_static_str;
+    let feature = |name, max| {
+        Feature::default()
+            .with_name(string(name))
+            .with_min_supported_version(0)
+            .with_max_supported_version(max)
+    };
+    BrokerRegistrationRequest::default()
+        .with_broker_id(broker.into())
+        .with_cluster_id(string(CLUSTER))
+        .with_incarnation_id(Uuid::from_bytes([incarnation; 16]))
+        .with_listeners(listener(1))
+        .with_features(vec![feature(METADATA_VERSION_FEATURE, 27), feature(ELR_FEATURE, 2)])
+        .with_log_dirs(vec![Uuid::from_bytes([u8::try_from(broker).unwrap() + 1; 16])])
 }
 
 pub(super) fn fetch_request(

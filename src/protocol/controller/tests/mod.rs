@@ -1,4 +1,4 @@
 mod invariants;
 mod requests;
 mod vectors;
-mod world;
+pub(super) mod world;

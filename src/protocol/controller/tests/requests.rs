@@ -82,7 +82,7 @@ fn an_answer_waits_for_the_commit_of_everything_decided_before_it() {
         .iter()
         .map(|output| match output {
             Output::Respond { request, .. } => request.0,
-            Output::Append { .. } => panic!(),
+            Output::Append { .. } | Output::AskReplicaLogs { .. } => panic!(),
         })
         .collect();
     assert_eq!(answered, [1, 2]);
@@ -266,8 +266,8 @@ fn with_elr_on_min_isr_belongs_to_topics_and_cluster_only() {
     let mut world = three_brokers();
     let mut alter = |resource, value: Option<&str>| {
         let changes = vec![(topic_config::MIN_ISR.to_owned(), value.map(str::to_owned))];
-        let changes = vec![ResourceChanges { resource, changes }];
-        match world.ask(Request::AlterConfigs(changes)) {
+        let resources = vec![ResourceChanges { resource, changes }];
+        match world.ask(Request::AlterConfigs(AlterConfigs { resources, validate_only: false })) {
             Response::AlterConfigs(answers) => answers[0].1.as_ref().err().map(|r| r.error),
             other => panic!("{other:?}"),
         }

@@ -240,14 +240,17 @@ fn elect(world: &mut World, step: &Value) -> ErrorCode {
     let name = PartitionName { topic: "topic".to_owned(), partition: PartitionId(0) };
     let request = ElectLeaders { kind, partitions: Some(vec![name]) };
     match world.ask(Request::ElectLeaders(request)) {
-        Response::ElectLeaders(answers) => answers[0].1,
+        Response::ElectLeaders(answers) => {
+            answers[0].1.as_ref().err().map_or(ErrorCode::None, |refusal| refusal.error)
+        }
         _ => ErrorCode::UnknownServerError,
     }
 }
 
 fn set_config(world: &mut World, resource: ConfigResource, key: &str, value: &str) -> ErrorCode {
     let changes = vec![(key.to_owned(), Some(value.to_owned()))];
-    match world.ask(Request::AlterConfigs(vec![ResourceChanges { resource, changes }])) {
+    let resources = vec![ResourceChanges { resource, changes }];
+    match world.ask(Request::AlterConfigs(AlterConfigs { resources, validate_only: false })) {
         Response::AlterConfigs(answers) => {
             answers[0].1.as_ref().err().map_or(ErrorCode::None, |refusal| refusal.error)
         }

@@ -11,38 +11,45 @@ use crate::types::{
     BrokerEpoch, BrokerId, MonotonicTime, Offset, PartitionId, TopicId, TopicPartition,
 };
 
-pub(super) const TOPIC: TopicId = TopicId([7; 16]);
-pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(1000);
+pub(in crate::protocol::controller) const TOPIC: TopicId = TopicId([7; 16]);
+pub(in crate::protocol::controller) const SESSION_TIMEOUT: Duration = Duration::from_secs(1000);
 
-pub(super) struct World {
-    pub(super) controller: Controller,
-    pub(super) now: MonotonicTime,
-    pub(super) written: Vec<Record>,
+pub(in crate::protocol::controller) struct World {
+    pub(in crate::protocol::controller) controller: Controller,
+    pub(in crate::protocol::controller) now: MonotonicTime,
+    pub(in crate::protocol::controller) written: Vec<Record>,
+    /// Questions to brokers.
+    pub(in crate::protocol::controller) others: Vec<Output>,
     incarnations: u8,
 }
 
-pub(super) fn partition_id(partition: i32) -> TopicPartition {
+pub(in crate::protocol::controller) fn partition_id(partition: i32) -> TopicPartition {
     TopicPartition { topic: TOPIC, partition: PartitionId(partition) }
 }
 
-pub(super) fn brokers(ids: &[i32]) -> Vec<BrokerId> {
+pub(in crate::protocol::controller) fn brokers(ids: &[i32]) -> Vec<BrokerId> {
     ids.iter().copied().map(BrokerId).collect()
 }
 
-pub(super) fn settings(compat: Compat) -> Settings {
+pub(in crate::protocol::controller) fn settings(compat: Compat) -> Settings {
     Settings {
         unclean_election_interval: Duration::from_millis(1),
+        unclean_recovery_manager: false,
         quirks: Quirks::of(compat),
         ..Settings::new("cluster".to_owned(), SESSION_TIMEOUT)
     }
 }
 
-pub(super) fn directory(broker: BrokerId) -> DirectoryId {
+pub(in crate::protocol::controller) fn directory(broker: BrokerId) -> DirectoryId {
     DirectoryId([u8::try_from(broker.0 + 1).unwrap(); 16])
 }
 
 /// A registered broker with epoch 100 + id.
-pub(super) fn registered(broker: BrokerId, fenced: bool, in_controlled_shutdown: bool) -> Record {
+pub(in crate::protocol::controller) fn registered(
+    broker: BrokerId,
+    fenced: bool,
+    in_controlled_shutdown: bool,
+) -> Record {
     Record::RegisterBroker(RegisterBroker {
         broker,
         incarnation: IncarnationId([0; 16]),
@@ -58,7 +65,7 @@ pub(super) fn registered(broker: BrokerId, fenced: bool, in_controlled_shutdown:
 
 impl World {
     /// A controller that takes over a log of `records`.
-    pub(super) fn of(settings: Settings, records: &[Record]) -> World {
+    pub(in crate::protocol::controller) fn of(settings: Settings, records: &[Record]) -> World {
         let mut metadata = ClusterMetadata::default();
         for (offset, record) in (0..).zip(records) {
             metadata.apply(Offset(offset), record).unwrap();
@@ -66,33 +73,37 @@ impl World {
         let now = MonotonicTime(1);
         let mut out = Vec::new();
         let controller = Controller::start(settings, metadata, Offset(1000), now, &mut out);
-        let mut world = World { controller, now, written: Vec::new(), incarnations: 0 };
+        let mut world =
+            World { controller, now, written: Vec::new(), others: Vec::new(), incarnations: 0 };
         world.commit(out);
         world
     }
 
-    pub(super) fn metadata(&self) -> &ClusterMetadata {
+    pub(in crate::protocol::controller) fn metadata(&self) -> &ClusterMetadata {
         self.controller.metadata()
     }
 
-    pub(super) fn partition(&self, partition: i32) -> &PartitionRegistration {
+    pub(in crate::protocol::controller) fn partition(
+        &self,
+        partition: i32,
+    ) -> &PartitionRegistration {
         self.metadata().partition(partition_id(partition)).unwrap()
     }
 
-    pub(super) fn ask(&mut self, body: Request) -> Response {
+    pub(in crate::protocol::controller) fn ask(&mut self, body: Request) -> Response {
         let mut out = Vec::new();
         let input = Input::Request { request: RequestId(1), body };
         self.controller.step(self.now, input, &mut out);
         self.commit(out).expect("every request is answered once its records are committed")
     }
 
-    pub(super) fn tick(&mut self) {
+    pub(in crate::protocol::controller) fn tick(&mut self) {
         let mut out = Vec::new();
         self.controller.step(self.now, Input::Tick, &mut out);
         self.commit(out);
     }
 
-    pub(super) fn pass(&mut self, duration: Duration) {
+    pub(in crate::protocol::controller) fn pass(&mut self, duration: Duration) {
         self.now = self.now.plus(duration);
     }
 
@@ -105,17 +116,27 @@ impl World {
             }
         }
         self.controller.step(self.now, Input::Committed { end }, &mut out);
-        out.into_iter().find_map(|output| match output {
-            Output::Respond { response, .. } => Some(response),
-            Output::Append { .. } => None,
-        })
+        let mut response = None;
+        for output in out {
+            match output {
+                Output::Respond { response: given, .. } => response = Some(given),
+                Output::Append { .. } => {}
+                asked @ Output::AskReplicaLogs { .. } => self.others.push(asked),
+            }
+        }
+        response
     }
 
-    pub(super) fn epoch(&self, broker: BrokerId) -> BrokerEpoch {
+    pub(in crate::protocol::controller) fn epoch(&self, broker: BrokerId) -> BrokerEpoch {
         self.metadata().broker(broker).map_or(BrokerEpoch(0), |known| known.epoch)
     }
 
-    pub(super) fn heartbeat(&mut self, broker: BrokerId, fence: bool, shut_down: bool) -> Response {
+    pub(in crate::protocol::controller) fn heartbeat(
+        &mut self,
+        broker: BrokerId,
+        fence: bool,
+        shut_down: bool,
+    ) -> Response {
         let heartbeat = Heartbeat {
             broker,
             epoch: self.epoch(broker),
@@ -126,20 +147,22 @@ impl World {
         self.ask(Request::Heartbeat(heartbeat))
     }
 
-    pub(super) fn registration(
+    pub(in crate::protocol::controller) fn registration(
         &mut self,
         broker: BrokerId,
         previous_epoch: Option<i64>,
         new_incarnation: bool,
     ) -> Registration {
         self.incarnations += u8::from(new_incarnation);
-        let known = self.metadata().broker(broker).filter(|_| !new_incarnation);
+        let registered = self.metadata().broker(broker);
+        let endpoints = registered.map(|known| known.endpoints.clone()).unwrap_or_default();
+        let known = registered.filter(|_| !new_incarnation);
         Registration {
             broker,
             cluster_id: "cluster".to_owned(),
             incarnation: known
                 .map_or(IncarnationId([self.incarnations; 16]), |known| known.incarnation),
-            endpoints: vec![],
+            endpoints,
             features: supported_features(),
             rack: None,
             log_dirs: vec![directory(broker)],
@@ -148,7 +171,7 @@ impl World {
     }
 
     /// Registers after the old session has expired.
-    pub(super) fn register(
+    pub(in crate::protocol::controller) fn register(
         &mut self,
         broker: BrokerId,
         previous_epoch: Option<i64>,
@@ -160,7 +183,7 @@ impl World {
     }
 
     /// Every unfenced broker is heard from.
-    pub(super) fn keep_alive(&mut self) {
+    pub(in crate::protocol::controller) fn keep_alive(&mut self) {
         let unfenced: Vec<BrokerId> =
             self.metadata().brokers().filter(|b| !b.fenced).map(|b| b.id).collect();
         for broker in unfenced {

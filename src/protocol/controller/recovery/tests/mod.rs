@@ -1,0 +1,3 @@
+mod histories;
+mod rules;
+mod scene;
