@@ -10,7 +10,7 @@ CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check fix bench bench-floor bench-engines throughput probe clean build
+.PHONY: help run quick test check fix bench bench-floor bench-controller bench-engines throughput probe clean build
 
 # list the targets
 help:
@@ -48,6 +48,10 @@ bench:
 # set the log writer against fio on the same file pattern; needs fio
 bench-floor: build
 	$(ACKMARK) bench-floor --data $(DATA)
+
+# set the controller path against a sync and a round trip alone
+bench-controller: build
+	$(ACKMARK) bench-controller --data $(DATA)
 
 # compare the uring and glommio engines
 bench-engines: build

@@ -3,6 +3,7 @@
 //! Errors go to standard error as one message without a backtrace; standard output is for results.
 
 mod admin;
+mod bench_controller;
 mod bench_floor;
 mod drive;
 mod exit;
@@ -45,6 +46,7 @@ enum Command {
     Topics(admin::TopicsArguments),
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
+    BenchController(bench_controller::BenchControllerArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Topics(arguments) => admin::run_topics(&arguments),
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
+        Command::BenchController(arguments) => bench_controller::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -42,6 +42,11 @@ pub const REPLICA_FETCH_BACKOFF: Duration = Duration::from_secs(1);
 pub const REPLICA_FETCH_BYTES_MAX: u64 = 1_048_576;
 /// `metadata.append.linger`: zero (Kafka waits 25 ms), so that the rest of an ISR change shows.
 pub const METADATA_APPEND_LINGER: Duration = Duration::ZERO;
+/// `controller.quorum.election.timeout.ms`.
+pub const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// Entries of the metadata log between snapshots. They are kept in memory: at a few hundred bytes
+/// each, some megabytes. Kafka counts bytes, 20 MiB.
+pub const SNAPSHOT_INTERVAL_ENTRIES: u64 = 10_000;
 /// KIP-966 whole, which is what this product measures: its text where Kafka 4.2 departs from it,
 /// `eligible.leader.replicas.version` 2 (Kafka 4.2 has 1), and the unclean recovery manager.
 pub const ELECTION: ElectionConfig =

@@ -34,8 +34,10 @@ pub struct BrokerConfig {
     pub listen: SocketAddr,
     /// Holds the partitions' directories.
     pub data_dir: PathBuf,
-    /// The controller's address.
-    pub controller: SocketAddr,
+    /// The controllers' addresses, at least one; whichever is active is found by asking.
+    pub controllers: Vec<SocketAddr>,
+    /// Where to serve metrics over HTTP, if anywhere; port 0 picks one.
+    pub metrics_listen: Option<SocketAddr>,
     /// Which event loop.
     pub engine: EngineKind,
     /// Event loops, one thread each; at least 1.
@@ -81,6 +83,15 @@ pub struct ControllerConfig {
     pub metadata_append_linger: Duration,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
+    /// `controller.quorum.voters`: all of them, this one included. Empty if it is the only one.
+    pub voters: Vec<(BrokerId, SocketAddr)>,
+    /// `controller.quorum.election.timeout.ms`: a voter that heard from no leader for once to twice
+    /// this long, after twice this long in which the last leader must not be replaced, stands itself.
+    pub election_timeout: Duration,
+    /// A snapshot replaces the entries of the metadata log each time it grew by so many.
+    pub snapshot_interval_entries: u64,
+    /// Where to serve metrics over HTTP, if anywhere; port 0 picks one.
+    pub metrics_listen: Option<SocketAddr>,
     /// How leaders are elected and recovered.
     pub election: ElectionConfig,
 }

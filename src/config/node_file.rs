@@ -24,7 +24,8 @@ struct RawBroker {
     cluster_id: Field,
     listen: Field,
     data_dir: Field,
-    controller: Field,
+    controllers: Field,
+    metrics_listen: Field,
     engine: Field,
     shards: Field,
     pin: Field,
@@ -71,6 +72,10 @@ struct RawController {
     session_timeout: Field,
     metadata_append_linger: Field,
     request_bytes_max: Field,
+    voters: Field,
+    election_timeout: Field,
+    snapshot_interval_entries: Field,
+    metrics_listen: Field,
     #[serde(default)]
     election: RawElection,
 }
@@ -112,7 +117,8 @@ impl BrokerConfig {
             cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
             listen: source.needed("listen", &raw.listen, address)?,
             data_dir: data_dir(&source, file, &raw.data_dir)?,
-            controller: source.needed("controller", &raw.controller, address)?,
+            controllers: source.needed("controllers", &raw.controllers, addresses)?,
+            metrics_listen: metrics_listen(&source, &raw.metrics_listen)?,
             engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
             shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
             pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
@@ -174,7 +180,8 @@ impl BrokerConfig {
             cluster_id: text(&self.cluster_id),
             listen: text(self.listen),
             data_dir: path(&self.data_dir)?,
-            controller: text(self.controller),
+            controllers: text(join(&self.controllers)),
+            metrics_listen: self.metrics_listen.and_then(text),
             engine: text(self.engine.name()),
             shards: integer(self.shards as i64),
             pin: written(Scalar::Boolean(self.pin)),
@@ -211,8 +218,9 @@ impl ControllerConfig {
     pub fn from_text(file: &Path, text: &str) -> Result<ControllerConfig, ConfigError> {
         let source = Source::new(file, text);
         let raw: RawController = source.raw()?;
+        let node_id = node_id(&source, &raw.node_id)?;
         Ok(ControllerConfig {
-            node_id: node_id(&source, &raw.node_id)?,
+            node_id,
             cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
             listen: source.needed("listen", &raw.listen, address)?,
             data_dir: data_dir(&source, file, &raw.data_dir)?,
@@ -228,6 +236,19 @@ impl ControllerConfig {
                 units::duration,
             )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
+            voters: source.or("voters", &raw.voters, Vec::new(), voters(node_id))?,
+            election_timeout: source.duration(
+                "election_timeout",
+                &raw.election_timeout,
+                defaults::ELECTION_TIMEOUT,
+            )?,
+            snapshot_interval_entries: source.or(
+                "snapshot_interval_entries",
+                &raw.snapshot_interval_entries,
+                defaults::SNAPSHOT_INTERVAL_ENTRIES,
+                units::count(2..=1 << 32),
+            )?,
+            metrics_listen: metrics_listen(&source, &raw.metrics_listen)?,
             election: election(&source, &raw.election)?,
         })
     }
@@ -237,6 +258,8 @@ impl ControllerConfig {
     /// # Errors
     /// [`ConfigError::Unwritable`] when the data directory's path is not UTF-8; give a relative one.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
+        let voters: Vec<String> =
+            self.voters.iter().map(|(id, address)| format!("{id}@{address}")).collect();
         let raw = RawController {
             node_id: integer(self.node_id.0),
             cluster_id: text(&self.cluster_id),
@@ -245,6 +268,12 @@ impl ControllerConfig {
             session_timeout: text(units::show_duration(self.session_timeout)),
             metadata_append_linger: text(units::show_duration(self.metadata_append_linger)),
             request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
+            voters: (!voters.is_empty()).then(|| text(voters.join(","))).flatten(),
+            election_timeout: text(units::show_duration(self.election_timeout)),
+            snapshot_interval_entries: integer(
+                i64::try_from(self.snapshot_interval_entries).unwrap_or(i64::MAX),
+            ),
+            metrics_listen: self.metrics_listen.and_then(text),
             election: RawElection {
                 compat: text(self.election.compat.name()),
                 elr_level: integer(self.election.elr_level),
@@ -381,6 +410,43 @@ fn address(value: &Scalar) -> Result<SocketAddr, String> {
     units::text(value)?.parse().map_err(|_| problem.to_owned())
 }
 
+/// One address or several with commas between.
+fn addresses(value: &Scalar) -> Result<Vec<SocketAddr>, String> {
+    let problem =
+        "must be addresses with commas between, such as \"127.0.0.1:9093,127.0.0.1:9094\"";
+    let text = units::text(value)?;
+    text.split(',').map(|one| one.trim().parse().map_err(|_| problem.to_owned())).collect()
+}
+
+fn join(addresses: &[SocketAddr]) -> String {
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    addresses.join(",")
+}
+
+/// `id@address` with commas between, as Kafka has it: one or three of them, `own` among them.
+fn voters(own: BrokerId) -> impl Fn(&Scalar) -> Result<Vec<(BrokerId, SocketAddr)>, String> {
+    let problem = "must be one or three voters, this node among them, such as \
+                   \"100@127.0.0.1:9093,101@127.0.0.1:9094,102@127.0.0.1:9095\"";
+    move |value| {
+        let voter = |text: &str| {
+            let (id, address) = text.trim().split_once('@')?;
+            let id = id.parse().ok().filter(|&id: &i32| id >= 0)?;
+            Some((BrokerId(id), address.parse().ok()?))
+        };
+        let text = units::text(value)?;
+        let voters: Option<Vec<(BrokerId, SocketAddr)>> = text.split(',').map(voter).collect();
+        let mut ids: Vec<BrokerId> = voters.iter().flatten().map(|&(id, _)| id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let is_quorum = matches!(ids.len(), 1 | 3) && ids.contains(&own);
+        voters.filter(|voters| is_quorum && voters.len() == ids.len()).ok_or(problem.to_owned())
+    }
+}
+
+fn metrics_listen(source: &Source<'_>, field: &Field) -> Result<Option<SocketAddr>, ConfigError> {
+    source.or("metrics_listen", field, None, |value| address(value).map(Some))
+}
+
 fn read_text(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file)
         .map_err(|source| ConfigError::Read { file: file.to_owned(), source })
@@ -427,7 +493,7 @@ mod tests {
             cluster_id = "c"
             listen = "127.0.0.1:0"
             data_dir = "broker-1"
-            controller = "127.0.0.1:9093"
+            controllers = "127.0.0.1:9093"
             [log]
             durability = "page-cache-flush"
             flush_messages = 7
@@ -495,5 +561,36 @@ mod tests {
             "b.toml:3:10: listen = \"localhost\": must be an IP address and a port, such as \
              \"127.0.0.1:9092\""
         );
+    }
+
+    #[test]
+    fn a_quorum_is_written_as_kafka_writes_it() {
+        let read = |voters: &str| {
+            let text = format!(
+                "node_id = 100\ncluster_id = \"c\"\nlisten = \"127.0.0.1:1\"\n\
+                 data_dir = \"d\"\nvoters = \"{voters}\"\n"
+            );
+            ControllerConfig::from_text(Path::new("/run/controller.toml"), &text)
+        };
+        let three = "100@127.0.0.1:1, 101@127.0.0.1:2,102@[::1]:3";
+        let controller = read(three).expect("three voters");
+        let ids: Vec<i32> = controller.voters.iter().map(|(id, _)| id.0).collect();
+        assert_eq!(ids, [100, 101, 102]);
+        let again = controller.to_toml().expect("an UTF-8 path");
+        let again = ControllerConfig::from_text(Path::new("/run/controller.toml"), &again);
+        assert_eq!(again.expect("what was written"), controller);
+
+        for bad in [
+            "",
+            "100",
+            "100@x",
+            "101@127.0.0.1:1",
+            "100@127.0.0.1:1,101@127.0.0.1:2",
+            "100@127.0.0.1:1,100@127.0.0.1:2,101@127.0.0.1:3",
+            "-1@127.0.0.1:1",
+        ] {
+            let error = read(bad).expect_err(bad).to_string();
+            assert!(error.contains("voters") && error.contains("one or three"), "{error}");
+        }
     }
 }

@@ -3,3 +3,4 @@
 pub mod broker;
 pub mod clean_shutdown;
 pub mod controller;
+mod exporter;

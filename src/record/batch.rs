@@ -31,7 +31,7 @@ const RECORD_BYTES_MIN: usize = 7;
 
 const COMPRESSION_BITS: i16 = 0b111;
 const TRANSACTIONAL_BIT: i16 = 1 << 4;
-const CONTROL_BIT: i16 = 1 << 5;
+pub(super) const CONTROL_BIT: i16 = 1 << 5;
 
 /// How the records of a batch are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,9 +6,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::batch::{
-    ATTRIBUTES_AT, BASE_TIMESTAMP_AT, BATCH_LENGTH_AT, CRC_AT, HEADER_BYTES, LAST_OFFSET_DELTA_AT,
-    LEADER_EPOCH_AT, LENGTH_PREFIX_BYTES, MAGIC, MAGIC_AT, MAX_TIMESTAMP_AT, PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT, RECORD_COUNT_AT,
+    ATTRIBUTES_AT, BASE_TIMESTAMP_AT, BATCH_LENGTH_AT, CONTROL_BIT, CRC_AT, HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT, LENGTH_PREFIX_BYTES, MAGIC, MAGIC_AT, MAX_TIMESTAMP_AT,
+    PRODUCER_EPOCH_AT, PRODUCER_ID_AT, RECORD_COUNT_AT,
 };
 use super::varint;
 
@@ -88,10 +88,23 @@ impl BatchBuilder {
     /// # Panics
     /// If nothing was pushed since `start`: Kafka has no empty batches.
     pub fn finish(&mut self) -> Bytes {
+        self.finish_as(0)
+    }
+
+    /// As [`BatchBuilder::finish`], for control records: readers of data skip the batch.
+    ///
+    /// # Panics
+    /// If nothing was pushed since `start`.
+    pub fn finish_control(&mut self) -> Bytes {
+        self.finish_as(CONTROL_BIT)
+    }
+
+    fn finish_as(&mut self, attributes: i16) -> Bytes {
         assert!(self.record_count > 0, "finish without a record");
         let mut batch = self.buffer.split();
         self.largest_bytes = self.largest_bytes.max(batch.len());
         self.write_header(&mut batch);
+        put(&mut batch, ATTRIBUTES_AT, &attributes.to_be_bytes());
         let crc = crc32c::crc32c(&batch[ATTRIBUTES_AT..]);
         put(&mut batch, CRC_AT, &crc.to_be_bytes());
         self.record_count = 0;

@@ -181,6 +181,10 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
+        voters: Vec::new(),
+        election_timeout: defaults::ELECTION_TIMEOUT,
+        snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
+        metrics_listen: None,
         election: defaults::ELECTION,
     }
 }
@@ -192,7 +196,8 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         cluster_id: CLUSTER_ID.to_owned(),
         listen: any_port(),
         data_dir: PathBuf::from(format!("broker-{id}")),
-        controller,
+        controllers: vec![controller],
+        metrics_listen: None,
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,

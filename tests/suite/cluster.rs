@@ -1,8 +1,8 @@
-//! A real cluster for tests: one controller and three brokers as processes of the built binary, on
+//! A real cluster for tests: controllers (one, or three voters) and three brokers as processes of the built binary, on
 //! loopback, in a temporary directory. Killed, by pid, when dropped.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -14,6 +14,7 @@ use ackmark::driver::outcome::CellOutcome;
 use ackmark::driver::run::{read_back, run_cell};
 use ackmark::driver::schedule::{Arrivals, Rate};
 use ackmark::driver::spec::{CellSpec, Retry};
+use ackmark::node::controller::describe_quorum;
 use ackmark::storage::default_route;
 use ackmark::types::{Acks, BrokerId, DurabilityMode, EngineKind};
 use ackmark::wire::{self, ApiKey, Request, Response};
@@ -29,6 +30,8 @@ pub struct Shape {
     pub durability: DurabilityMode,
     pub shards: usize,
     pub session_timeout: Duration,
+    /// 1 or 3.
+    pub controllers: usize,
 }
 
 impl Shape {
@@ -39,6 +42,7 @@ impl Shape {
             shards: 1,
             // Long enough for a loaded machine's hiccups, short enough to wait for in a test.
             session_timeout: Duration::from_secs(2),
+            controllers: 1,
         }
     }
 }
@@ -78,13 +82,13 @@ impl Process {
 pub struct Cluster {
     directory: tempfile::TempDir,
     shape: Shape,
-    controller: Process,
+    controllers: Vec<Process>,
     brokers: Vec<Process>,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for process in self.brokers.iter_mut().chain([&mut self.controller]) {
+        for process in self.brokers.iter_mut().chain(&mut self.controllers) {
             process.kill();
         }
     }
@@ -94,11 +98,15 @@ impl Cluster {
     pub fn start(shape: Shape) -> Cluster {
         // Not in /tmp: that may be a tmpfs, which has no disk for the direct modes.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let config = directory.path().join("controller.toml");
-        let text = controller_config(directory.path(), shape).to_toml().unwrap();
-        std::fs::write(&config, text).unwrap();
-        let controller = Process::start("controller", &config);
-        let mut cluster = Cluster { directory, shape, controller, brokers: Vec::new() };
+        let addresses = free_addresses(shape.controllers);
+        let controllers = (0..shape.controllers).map(|index| {
+            let config = directory.path().join(format!("controller-{index}.toml"));
+            let controller = controller_config(&config, index, &addresses, shape);
+            std::fs::write(&config, controller.to_toml().unwrap()).unwrap();
+            Process::start("controller", &config)
+        });
+        let controllers = controllers.collect();
+        let mut cluster = Cluster { directory, shape, controllers, brokers: Vec::new() };
         for id in 1..=BROKERS {
             let config = cluster.broker_file(id);
             let broker = broker_config(&cluster, id).to_toml().unwrap();
@@ -125,6 +133,34 @@ impl Cluster {
     /// Broker `id`'s address; brokers count from 1.
     pub fn address(&self, id: i32) -> SocketAddr {
         self.brokers[id as usize - 1].address
+    }
+
+    /// SIGKILL to whichever controller is active; gives its index.
+    pub fn kill_active_controller(&mut self) -> usize {
+        let active = self.active_controller();
+        self.controllers[active].kill();
+        active
+    }
+
+    /// Starts a controller that was killed, on its old data.
+    pub fn restart_controller(&mut self, index: usize) {
+        let config = self.directory.path().join(format!("controller-{index}.toml"));
+        self.controllers[index] = Process::start("controller", &config);
+    }
+
+    /// The leader of the metadata log's voters, as it says itself; waits for one.
+    pub fn active_controller(&self) -> usize {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            for (index, controller) in self.controllers.iter().enumerate() {
+                let view = describe_quorum(controller.address, "test", Duration::from_secs(5));
+                if view.is_ok_and(|view| view.leader == Some(view.node_id)) {
+                    return index;
+                }
+            }
+            assert!(Instant::now() < deadline, "no controller is active");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// SIGKILL.
@@ -187,21 +223,39 @@ fn live_brokers(address: SocketAddr) -> usize {
     }
 }
 
-fn controller_config(directory: &Path, shape: Shape) -> ControllerConfig {
+/// Voters must know each other's ports before any listens; these were free a moment ago.
+fn free_addresses(count: usize) -> Vec<SocketAddr> {
+    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    held.iter().map(|listener| listener.local_addr().unwrap()).collect()
+}
+
+fn controller_config(
+    file: &Path,
+    index: usize,
+    addresses: &[SocketAddr],
+    shape: Shape,
+) -> ControllerConfig {
+    let id = |index: usize| BrokerId(CONTROLLER_ID + index as i32);
     let text = format!(
-        "node_id = {CONTROLLER_ID}\ncluster_id = \"test\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"controller\"\n"
+        "node_id = {}\ncluster_id = \"test\"\nlisten = \"{}\"\ndata_dir = \"controller-{index}\"\n",
+        id(index),
+        addresses[index],
     );
-    let mut config =
-        ControllerConfig::from_text(&directory.join("controller.toml"), &text).unwrap();
+    let mut config = ControllerConfig::from_text(file, &text).unwrap();
     config.session_timeout = shape.session_timeout;
+    if addresses.len() > 1 {
+        config.voters = (0..).map(id).zip(addresses.iter().copied()).collect();
+    }
     config
 }
 
 fn broker_config(cluster: &Cluster, id: i32) -> BrokerConfig {
+    let addresses: Vec<String> =
+        cluster.controllers.iter().map(|controller| controller.address.to_string()).collect();
     let text = format!(
         "node_id = {id}\ncluster_id = \"test\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"broker-{id}\"\n\
-         controller = \"{}\"\nlog.durability = \"page-cache\"\n",
-        cluster.controller.address
+         controllers = \"{}\"\nlog.durability = \"page-cache\"\n",
+        addresses.join(",")
     );
     let mut config = BrokerConfig::from_text(&cluster.broker_file(id), &text).unwrap();
     let shape = cluster.shape;

@@ -9,4 +9,5 @@ mod golden;
 mod kcat;
 mod main_job;
 mod runs;
+mod quorum;
 mod workloads;

@@ -1,7 +1,9 @@
 //! Shard 0's link to the controller: registration and heartbeats, the metadata log as it grows, ISR
 //! proposals of all shards, and requests passed on for clients.
 //!
-//! What to send and when is decided by `protocol::broker`; this file carries it.
+//! What to send and when is decided by `protocol::broker`; this file carries it. Of several
+//! controllers it stays with one until that one is gone or says that it is not the active one, then
+//! takes the next in turn, for both connections.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -98,7 +100,13 @@ enum Asked {
 
 /// See the module.
 pub(super) struct ControllerLink {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
+    /// Which of them is believed to be active; counts on past the end.
+    turn: usize,
+    /// The last registration or heartbeat, for the next controller if this one passes it on.
+    lifecycle_frame: Bytes,
+    /// This one did.
+    passed_on: Option<Asked>,
     registration: Registration,
     heartbeat_interval: Duration,
     /// Set once the broker listens.
@@ -132,7 +140,10 @@ impl ControllerLink {
             previous_epoch,
         };
         Ok(ControllerLink {
-            address: config.controller,
+            addresses: config.controllers.clone(),
+            turn: 0,
+            lifecycle_frame: Bytes::new(),
+            passed_on: None,
             registration,
             heartbeat_interval: config.heartbeat_interval,
             lifecycle: None,
@@ -145,6 +156,10 @@ impl ControllerLink {
             lifecycle_outputs: Vec::new(),
             proposal_outputs: Vec::new(),
         })
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.addresses[self.turn % self.addresses.len()]
     }
 
     /// When something is due.
@@ -201,10 +216,10 @@ impl Shard {
         let Some(lifecycle) = &link.lifecycle else { return };
         let is_registered = lifecycle.epoch().is_some();
         if link.requests.retry_at().is_some_and(|at| at <= now) {
-            link.requests = Channel::Connecting(io.connect(link.address));
+            link.requests = Channel::Connecting(io.connect(link.address()));
         }
         if is_registered && link.feed.retry_at().is_some_and(|at| at <= now) {
-            link.feed = Channel::Connecting(io.connect(link.address));
+            link.feed = Channel::Connecting(io.connect(link.address()));
         }
         if link.requests.up().is_some() {
             self.step_lifecycle(io, LifecycleInput::Tick);
@@ -216,8 +231,14 @@ impl Shard {
         let Some(link) = &mut self.controller else { return };
         if link.requests.id() == Some(connection) {
             link.requests = Channel::Up(connection);
-            // A request decided while the link was down has not left.
-            self.step_lifecycle(io, LifecycleInput::Disconnected);
+            match link.passed_on.take() {
+                Some(asked) => {
+                    link.asked.push_back(asked);
+                    io.send(connection, link.lifecycle_frame.clone(), &[]);
+                }
+                // A request decided while the link was down has not left.
+                None => self.step_lifecycle(io, LifecycleInput::Disconnected),
+            }
             self.step_proposals(io, IsrProposalsInput::Connected);
         } else if link.feed.id() == Some(connection) {
             link.feed = Channel::Up(connection);
@@ -226,20 +247,34 @@ impl Shard {
     }
 
     pub(super) fn controller_closed(&mut self, io: &mut dyn Io, connection: ConnectionId) {
-        let down = Channel::Down { retry_at: io.now().plus(RECONNECT_BACKOFF) };
         let Some(link) = &mut self.controller else { return };
-        if link.feed.id() == Some(connection) {
-            link.feed = down;
-        } else if link.requests.id() == Some(connection) {
-            link.requests = down;
+        let is_feed = link.feed.id() == Some(connection);
+        let is_requests = link.requests.id() == Some(connection);
+        let is_moving = link.addresses.len() > 1;
+        if is_feed || (is_requests && is_moving) {
+            Self::disconnect(io, &mut link.feed, connection);
+        }
+        if is_requests || (is_feed && is_moving) {
+            Self::disconnect(io, &mut link.requests, connection);
+            link.turn += 1;
             for asked in std::mem::take(&mut link.asked) {
                 if let Asked::Forward(part, ..) = asked {
                     self.deliver(io, part.origin, Message::Forwarded(part, None));
                 }
             }
-            self.step_lifecycle(io, LifecycleInput::Disconnected);
+            if self.controller.as_ref().is_some_and(|link| link.passed_on.is_none()) {
+                self.step_lifecycle(io, LifecycleInput::Disconnected);
+            }
             self.step_proposals(io, IsrProposalsInput::Disconnected);
         }
+    }
+
+    /// `closed` needs no closing.
+    fn disconnect(io: &mut dyn Io, channel: &mut Channel, closed: ConnectionId) {
+        if let Some(connection) = channel.id().filter(|&id| id != closed) {
+            io.close(connection);
+        }
+        *channel = Channel::Down { retry_at: io.now().plus(RECONNECT_BACKOFF) };
     }
 
     /// A frame from the controller.
@@ -273,6 +308,14 @@ impl Shard {
             Asked::Forward(_, api, version) => (api, version),
         };
         let Ok((_, response)) = wire::parse_response(api, version, frame) else { return false };
+        if is_not_controller(&response)
+            && let Some(link) = &mut self.controller
+            && let Some(connection) = link.requests.up()
+        {
+            link.passed_on = Some(asked);
+            io.close(connection);
+            return true;
+        }
         match (asked, response) {
             (Asked::Registration, Response::BrokerRegistration(response)) => {
                 let answer = checked(response.error_code, BrokerEpoch(response.broker_epoch));
@@ -304,6 +347,9 @@ impl Shard {
         let Some(connection) = link.requests.up() else { return };
         match wire::encode_request(0, &self.client_id, version, request) {
             Ok(frame) => {
+                if matches!(asked, Asked::Registration | Asked::Heartbeat) {
+                    link.lifecycle_frame = frame.clone();
+                }
                 link.asked.push_back(asked);
                 io.send(connection, frame, &[]);
             }
@@ -343,7 +389,7 @@ impl Shard {
                 if let Some(link) = &mut self.controller
                     && link.feed.retry_at().is_some_and(|at| at <= now)
                 {
-                    link.feed = Channel::Connecting(io.connect(link.address));
+                    link.feed = Channel::Connecting(io.connect(link.address()));
                 }
             }
             LifecycleOutput::State(LifecycleState::ShuttingDown) => self.close(),
@@ -464,9 +510,20 @@ impl Shard {
             return false;
         };
         let partition = response.topics.first().and_then(|topic| topic.partitions.first());
-        let Some(partition) = partition.filter(|p| p.error == ErrorCode::None) else {
-            return false;
-        };
+        let Some(partition) = partition else { return false };
+        match partition.error {
+            ErrorCode::None => {}
+            ErrorCode::NotLeaderOrFollower => {
+                let connection = self.controller.as_ref().and_then(|link| link.feed.up());
+                connection.into_iter().for_each(|connection| io.close(connection));
+                return true;
+            }
+            ErrorCode::OffsetOutOfRange => {
+                self.fail(BrokerError::MetadataPurged);
+                return true;
+            }
+            _ => return false,
+        }
         let committed_end = partition.high_watermark.unwrap_or(Offset::ZERO);
         let Some(link) = &mut self.controller else { return true };
         let Some(records) = decode_records(&partition.records, link.metadata_end, committed_end)
@@ -508,6 +565,17 @@ fn decode_records(chunks: &[Bytes], from: Offset, until: Offset) -> Option<Vec<(
         }
     }
     Some(decoded)
+}
+
+/// Whether a registration or heartbeat went to a controller that is not active. Other answers say so
+/// to those who asked.
+fn is_not_controller(response: &Response) -> bool {
+    let code = match response {
+        Response::BrokerRegistration(response) => response.error_code,
+        Response::BrokerHeartbeat(response) => response.error_code,
+        _ => return false,
+    };
+    ErrorCode::from_code(code) == ErrorCode::NotController
 }
 
 fn checked<T>(code: i16, value: T) -> Result<T, ErrorCode> {

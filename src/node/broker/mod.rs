@@ -8,6 +8,7 @@ mod answers;
 mod controller_link;
 mod counters;
 mod fetchers;
+mod gauges;
 mod identity;
 mod log_info;
 mod message;
@@ -29,6 +30,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::controller_link::ControllerLink;
+use self::gauges::{Gauges, Publisher};
 use self::message::{Mailbox, Message, ShardId};
 use self::shard::Shard;
 use crate::config::node::BrokerConfig;
@@ -95,6 +97,9 @@ pub enum BrokerError {
     /// The metadata log cannot be applied.
     #[error("metadata log: {0}")]
     Metadata(#[from] ApplyError),
+    /// The controllers dropped metadata records that this broker had not read yet.
+    #[error("the metadata log goes on behind records this broker has not read; restart the broker")]
+    MetadataPurged,
     /// A log failed; the broker stops rather than acknowledge what it did not store.
     #[error(transparent)]
     Storage(#[from] StorageError),
@@ -122,6 +127,10 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     let preparer = Preparer::start()?;
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
     watch_signals(mailboxes[0].clone())?;
+    let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
+    if let Some(address) = config.metrics_listen {
+        gauges::serve(address, gauges.clone())?;
+    }
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
@@ -132,10 +141,12 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
         let (config, mailboxes, preparer, ended) =
             (config.clone(), mailboxes.clone(), preparer.clone(), ended.clone());
         let cpu = cpus.get(index).copied();
+        let publisher = config.metrics_listen.map(|_| Publisher::new(gauges[index].clone()));
         thread::Builder::new()
             .name(format!("shard {index}"))
             .spawn(move || {
-                let shard = Shard::new(id, config.clone(), mailboxes, inbox, preparer, link);
+                let shard =
+                    Shard::new(id, config.clone(), mailboxes, inbox, preparer, link, publisher);
                 // The other end is gone only when another shard has already failed the process.
                 let _ = ended.send(run_shard(shard, &config, cpu));
             })

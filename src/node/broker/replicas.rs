@@ -149,6 +149,12 @@ impl Replicas {
         }
     }
 
+    /// The machines of all replicas here.
+    pub(super) fn machines(&self) -> impl Iterator<Item = &Partition> {
+        let live = self.slots.iter().flatten().filter(|replica| !replica.is_doomed);
+        live.map(|replica| &replica.machine)
+    }
+
     /// When some machine or log wants to be looked at again.
     pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         let live = self.slots.iter().flatten().filter(|replica| !replica.is_doomed);

@@ -13,6 +13,7 @@ use super::BrokerError;
 use super::controller_link::ControllerLink;
 use super::counters::Counters;
 use super::fetchers::Fetchers;
+use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
 use super::replicas::Replicas;
 use super::requests::Requests;
@@ -43,6 +44,8 @@ pub(super) struct Shard {
     /// Shard 0's alone.
     pub(super) controller: Option<ControllerLink>,
     pub(super) counters: Counters,
+    /// If anybody is to see the figures.
+    pub(super) publisher: Option<Publisher>,
     state: State,
     failure: Option<BrokerError>,
 }
@@ -70,6 +73,7 @@ impl Shard {
         inbox: Receiver<Message>,
         preparer: Preparer,
         controller: Option<ControllerLink>,
+        publisher: Option<Publisher>,
     ) -> Shard {
         Shard {
             id,
@@ -86,6 +90,7 @@ impl Shard {
             fetchers: Fetchers::default(),
             controller,
             counters: Counters::default(),
+            publisher,
             state: State::Running,
             failure: None,
         }
@@ -287,11 +292,16 @@ impl App for Shard {
         self.send_fetches(io);
         self.resume_paused(io);
         self.close_when_quiet(io);
+        self.publish_gauges(io.now());
     }
 
     fn deadline(&self) -> Option<MonotonicTime> {
         let controller = self.controller.as_ref().and_then(ControllerLink::deadline);
-        [self.replicas.deadline(), self.fetchers.deadline(), controller].into_iter().flatten().min()
+        let publisher = self.publisher.as_ref().map(Publisher::due);
+        [self.replicas.deadline(), self.fetchers.deadline(), controller, publisher]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn is_finished(&self) -> bool {

@@ -14,9 +14,11 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 use super::fetch::MetadataReader;
-use super::metadata_log::MetadataLogError;
+use super::raft::{Quorum, is_raft_frame};
 use super::translate::{self, Asked};
+use crate::measure::clock;
 use crate::protocol::controller::{Request, Response};
+use crate::types::MonotonicTime;
 use crate::wire::{self, Listener, RequestHead, WireError};
 
 /// A frame that began must end within this.
@@ -29,13 +31,23 @@ const READ_BYTES: usize = 64 << 10;
 pub(super) struct Ask {
     pub(super) body: Request,
     pub(super) answer: oneshot::Sender<Response>,
+    /// When it was put into the queue.
+    pub(super) asked: MonotonicTime,
+}
+
+impl Ask {
+    /// Asked now.
+    pub(super) fn new(body: Request, answer: oneshot::Sender<Response>) -> Ask {
+        Ask { body, answer, asked: clock::now() }
+    }
 }
 
 /// What every connection needs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Service {
     pub(super) queue: mpsc::Sender<Ask>,
     pub(super) reader: MetadataReader,
+    pub(super) quorum: Quorum,
     pub(super) request_bytes_max: usize,
 }
 
@@ -51,15 +63,15 @@ pub(super) enum Closed {
     /// A frame nobody serves.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The metadata log cannot be read.
-    #[error(transparent)]
-    Log(#[from] MetadataLogError),
+    /// Not from a voter of this quorum, or not for this one.
+    #[error("a call from a voter that is none of ours")]
+    Voter,
     /// A frame began and did not end in time.
     #[error("a frame that did not end within {} s", FRAME_TIME_MAX.as_secs())]
     HalfFrame,
-    /// The controller is stopping.
-    #[error("the controller is stopping")]
-    Stopping,
+    /// The controller is stopping, or not the active one and the answer has no place to say so.
+    #[error("this controller does not answer")]
+    Unanswered,
 }
 
 /// Serves a connection until it ends.
@@ -67,6 +79,11 @@ pub(super) async fn serve(mut stream: TcpStream, service: Rc<Service>) -> Result
     stream.set_nodelay(true)?;
     let mut buffer = BytesMut::new();
     while let Some(frame) = read_frame(&mut stream, &mut buffer, service.request_bytes_max).await? {
+        if is_raft_frame(&frame) {
+            let answer = service.quorum.answer(&frame).await.ok_or(Closed::Voter)?;
+            write_frame(&mut stream, &[answer]).await?;
+            continue;
+        }
         let (head, request) = wire::parse_request(Listener::Controller, frame)?;
         let pieces = service.answer(&head, request).await?;
         write_frame(&mut stream, &pieces).await?;
@@ -82,7 +99,7 @@ impl Service {
     ) -> Result<Vec<Bytes>, Closed> {
         let response = match request {
             wire::Request::Fetch(fetch) => {
-                let response = self.reader.answer(&fetch).await?;
+                let response = self.reader.answer(&fetch).await;
                 return Ok(wire::encode_fetch_response(head, &response));
             }
             wire::Request::ApiVersions(_) | wire::Request::UnsupportedApiVersions => {
@@ -108,8 +125,8 @@ impl Service {
             Asked::Refused(response) => return Ok(response),
         };
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Ask { body, answer }).await.map_err(|_| Closed::Stopping)?;
-        let response = answered.await.map_err(|_| Closed::Stopping)?;
+        self.queue.send(Ask::new(body, answer)).await.map_err(|_| Closed::Unanswered)?;
+        let response = answered.await.map_err(|_| Closed::Unanswered)?;
         Ok(translate::response(head.version, response).ok_or_else(unserved)?)
     }
 }

@@ -1,16 +1,21 @@
 //! Metadata Fetch: brokers follow the metadata log with Kafka's long-polled Fetch.
 //!
-//! Only synced records are readable, and with one voter synced is committed: the high watermark of
-//! every answer is the log's end. Source: spec/kafka-wire.md 2.2.
+//! The active controller answers; another voter says who it believes is. Only committed records
+//! are readable: the high watermark of every answer is how far this voter has applied the log.
+//! Source: spec/kafka-wire.md 2.2.
+//!
+//! Where the log begins with a snapshot there is no second protocol for it. Its records are a log
+//! with gaps that ends where the kept entries begin, so a fetch at offset 0 gets all of it, however
+//! large, as the batch that Kafka gives even above the limits. A reader that stopped in between the
+//! two has nowhere to go on from: OFFSET_OUT_OF_RANGE, start over.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::metadata_log::{MetadataLog, MetadataLogError};
+use super::raft::Quorum;
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId};
 use crate::wire::{
     CurrentLeader, FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic,
@@ -23,34 +28,27 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// What connections need to answer fetches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct MetadataReader {
-    pub(super) log: Rc<RefCell<MetadataLog>>,
-    /// End of the committed records; changes wake waiting fetches.
-    pub(super) committed: watch::Receiver<Offset>,
+    pub(super) quorum: Quorum,
+    /// The epoch of the active controller, while it is this one.
+    pub(super) active: watch::Receiver<Option<LeaderEpoch>>,
     pub(super) cluster_id: Rc<str>,
     pub(super) node_id: BrokerId,
 }
 
 impl MetadataReader {
     /// Answers a fetch, waiting for records as long as it asks for.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub(super) async fn answer(
-        &self,
-        request: &FetchRequest,
-    ) -> Result<FetchResponse, MetadataLogError> {
+    pub(super) async fn answer(&self, request: &FetchRequest) -> FetchResponse {
         let asked = match self.only_partition(request) {
             Ok(asked) => asked,
-            Err(error) => return Ok(FetchResponse { error, session_id: 0, topics: vec![] }),
+            Err(error) => return FetchResponse { error, session_id: 0, topics: vec![] },
         };
-        let error = self.check(asked.0, asked.1);
-        let records = match error {
-            ErrorCode::None => self.records(request, asked.1).await?,
-            _ => Bytes::new(),
+        let records = match self.check(asked.0, asked.1) {
+            Ok(epoch) => self.records(request, asked.1, epoch).await,
+            Err(error) => Err(error),
         };
-        Ok(self.response(asked.0, asked.1.partition, error, records))
+        self.response(asked.0, asked.1.partition, records)
     }
 
     fn only_partition<'a>(
@@ -70,59 +68,84 @@ impl MetadataReader {
         Ok((topic, partition))
     }
 
-    fn check(&self, topic: &FetchTopic, asked: &FetchPartition) -> ErrorCode {
+    /// The epoch under which this controller is active.
+    fn check(&self, topic: &FetchTopic, asked: &FetchPartition) -> Result<LeaderEpoch, ErrorCode> {
         if topic.topic.id != TopicId::METADATA {
-            return ErrorCode::UnknownTopicId;
+            return Err(ErrorCode::UnknownTopicId);
         }
         if asked.partition != PartitionId(0) {
-            return ErrorCode::UnknownTopicOrPartition;
+            return Err(ErrorCode::UnknownTopicOrPartition);
         }
-        let (epoch, end) = (self.epoch(), *self.committed.borrow());
+        let epoch = (*self.active.borrow()).ok_or(ErrorCode::NotLeaderOrFollower)?;
         match asked.current_leader_epoch {
-            Some(believed) if believed < epoch => return ErrorCode::FencedLeaderEpoch,
-            Some(believed) if believed > epoch => return ErrorCode::UnknownLeaderEpoch,
+            Some(believed) if believed < epoch => return Err(ErrorCode::FencedLeaderEpoch),
+            Some(believed) if believed > epoch => return Err(ErrorCode::UnknownLeaderEpoch),
             Some(_) | None => {}
         }
-        if asked.fetch_offset < Offset::ZERO || asked.fetch_offset > end {
-            return ErrorCode::OffsetOutOfRange;
+        let start = self.quorum.voter.log.borrow().start_offset();
+        let is_kept = asked.fetch_offset == Offset::ZERO || asked.fetch_offset >= start;
+        if !is_kept || asked.fetch_offset > self.committed() {
+            return Err(ErrorCode::OffsetOutOfRange);
         }
-        ErrorCode::None
+        Ok(epoch)
     }
 
     async fn records(
         &self,
         request: &FetchRequest,
         asked: &FetchPartition,
-    ) -> Result<Bytes, MetadataLogError> {
+        epoch: LeaderEpoch,
+    ) -> Result<Bytes, ErrorCode> {
         let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-        let mut committed = self.committed.clone();
+        let mut applied = self.quorum.voter.applied.subscribe();
+        let mut active = self.active.clone();
         if request.min_bytes > 0 {
-            let moved = committed.wait_for(|&end| end > asked.fetch_offset);
+            let moved = async {
+                tokio::select! {
+                    _ = applied.wait_for(|applied| applied.end_offset > asked.fetch_offset) => {}
+                    _ = active.wait_for(|active| *active != Some(epoch)) => {}
+                }
+            };
             // Neither the end of the wait nor of the process changes what is readable now.
             let _ = tokio::time::timeout(wait.min(WAIT_MAX), moved).await;
         }
+        if *self.active.borrow() != Some(epoch) {
+            return Err(ErrorCode::NotLeaderOrFollower);
+        }
+        let log = self.quorum.voter.log.borrow();
+        if asked.fetch_offset < log.start_offset() {
+            return Ok(self.quorum.snapshot_records());
+        }
         let bytes_max = request.max_bytes.min(asked.partition_max_bytes);
         let bytes_max = usize::try_from(bytes_max).unwrap_or(0).min(ANSWER_BYTES_MAX);
-        self.log.borrow().read(asked.fetch_offset, bytes_max)
+        Ok(log.read(asked.fetch_offset, self.committed(), bytes_max))
     }
 
     fn response(
         &self,
         topic: &FetchTopic,
         partition: PartitionId,
-        error: ErrorCode,
-        records: Bytes,
+        records: Result<Bytes, ErrorCode>,
     ) -> FetchResponse {
-        let leader = CurrentLeader { id: Some(self.node_id), epoch: self.epoch() };
-        let stale = matches!(error, ErrorCode::FencedLeaderEpoch | ErrorCode::UnknownLeaderEpoch);
+        let error = records.as_ref().err().copied().unwrap_or(ErrorCode::None);
+        let is_stale = matches!(
+            error,
+            ErrorCode::FencedLeaderEpoch
+                | ErrorCode::UnknownLeaderEpoch
+                | ErrorCode::NotLeaderOrFollower
+        );
+        let (id, epoch) = match *self.active.borrow() {
+            Some(epoch) => (Some(self.node_id), epoch),
+            None => self.quorum.leader(),
+        };
         let partition = FetchPartitionResponse {
             partition,
             error,
-            high_watermark: Some(*self.committed.borrow()),
+            high_watermark: Some(self.committed()),
             log_start_offset: Some(Offset::ZERO),
             diverging: None,
-            current_leader: stale.then_some(leader),
-            records: vec![records],
+            current_leader: is_stale.then_some(CurrentLeader { id, epoch }),
+            records: vec![records.unwrap_or_default()],
             trace: None,
         };
         let topics =
@@ -130,7 +153,7 @@ impl MetadataReader {
         FetchResponse { error: ErrorCode::None, session_id: 0, topics }
     }
 
-    fn epoch(&self) -> LeaderEpoch {
-        self.log.borrow().epoch()
+    fn committed(&self) -> Offset {
+        self.quorum.voter.applied.borrow().end_offset
     }
 }

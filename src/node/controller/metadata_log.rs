@@ -1,87 +1,51 @@
-//! The metadata log: one file of Kafka v2 record batches, synced before anybody is answered.
+//! The metadata log of one voter: Raft entries, each one Kafka v2 record batch, in memory and in
+//! files under Kafka's name for the directory, so that Kafka's own tools can dump them.
 //!
-//! A record's offset is its position in the metadata log. What the records mean is
-//! `protocol::metadata`'s; who may read how far is `fetch`'s.
+//! Two counts run through it. An entry's *index* is its place among all entries and names the files;
+//! a record's *offset* is its place among the metadata records and is what brokers see. Control
+//! batches (a new leader's first entry, the voters) are entries and take no offset. Every batch's
+//! leader epoch is the Raft term of its entry. Entries before the first one kept are in the snapshot.
+//!
+//! What is pushed is durable only once flushed: who may wait for what is `raft`'s to decide. What the
+//! records mean is `protocol::metadata`'s.
 
+mod error;
+mod segment;
+
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::protocol::metadata::{ApplyError, Record};
-use crate::record::{
-    BatchBuilder, BatchError, BatchHeader, batches, check_crc, parse_batch, records, stamp,
-};
+pub use self::error::MetadataLogError;
+use self::segment::{Found, Segment};
+pub(super) use self::segment::{at, sync_directory};
+use crate::record::{BatchError, parse_batch};
 use crate::types::{LeaderEpoch, Offset};
-use crate::wire::{MetadataRecordError, decode_metadata_record, encode_metadata_record};
 
-/// Directory and file as Kafka names them, so that Kafka's own tools can dump the log.
+/// Directory as Kafka names it.
 const DIRECTORY: &str = "__cluster_metadata-0";
-const FILE_NAME: &str = "00000000000000000000.log";
+/// Most entries that are handed out at once, in bytes, unless a single one is larger.
+const READ_BYTES_MAX: usize = 1 << 20;
 
-/// Why the metadata log cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum MetadataLogError {
-    /// The file system refused.
-    #[error("{}: {op}: {source}", path.display())]
-    Io {
-        /// What was tried.
-        op: &'static str,
-        /// On which file or directory.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// Another process has the log open.
-    #[error("{}: in use by another controller: give each its own data directory", path.display())]
-    InUse {
-        /// The log file.
-        path: PathBuf,
-    },
-    /// A batch is damaged, and a whole one follows it or its checksum is right: this is no interrupted
-    /// write, and cutting here would drop committed records.
-    #[error("{}: batch at byte {position} is damaged, and not by an interrupted write: {source}", path.display())]
-    Damaged {
-        /// The log file.
-        path: PathBuf,
-        /// Where the batch begins.
-        position: u64,
-        /// What is wrong with it.
-        source: BatchError,
-    },
-    /// A batch is whole, but not the one that belongs here.
-    #[error("{}: batch at byte {position} begins at offset {found}, {expected} belongs there", path.display())]
-    Gap {
-        /// The log file.
-        path: PathBuf,
-        /// Where the batch begins.
-        position: u64,
-        /// Its base offset.
-        found: Offset,
-        /// End offset of the batch before it.
-        expected: Offset,
-    },
-    /// A batch is whole, but a record in it is none of ours.
-    #[error("{}: record at offset {offset}: {source}", path.display())]
-    Record {
-        /// The log file.
-        path: PathBuf,
-        /// Which record.
-        offset: Offset,
-        /// What is wrong with it.
-        source: MetadataRecordError,
-    },
-    /// A record does not fit the ones before it.
-    #[error("{}: {source}", path.display())]
-    Misfit {
-        /// The log file.
-        path: PathBuf,
-        /// Which record, and why.
-        source: ApplyError,
-    },
+/// Names an entry for good: no two leaders have the same epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryId {
+    /// Its term.
+    pub epoch: LeaderEpoch,
+    /// Its place in the log.
+    pub index: u64,
+}
+
+/// What a snapshot covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotPoint {
+    /// The last entry in it.
+    pub last: EntryId,
+    /// Offset after the last record in it.
+    pub end_offset: Offset,
 }
 
 /// What was found when the log was opened.
@@ -89,230 +53,355 @@ pub enum MetadataLogError {
 pub struct Recovery {
     /// Bytes of an interrupted write that were cut off.
     pub truncated_bytes: u64,
-    /// Records kept.
+    /// Records kept, those in the snapshot included.
     pub end_offset: Offset,
 }
 
-/// Where one batch is.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    end_offset: Offset,
-    /// Byte after its last one.
-    end_position: u64,
+/// One entry of the log.
+#[derive(Clone, Debug)]
+pub struct LogEntry {
+    /// Its name.
+    pub id: EntryId,
+    /// Offset of its first record; of the record after it, for a control batch.
+    pub base_offset: Offset,
+    /// Offset after its last record.
+    pub end_offset: Offset,
+    /// Whether it is a control batch.
+    pub is_control: bool,
+    /// The batch.
+    pub batch: Bytes,
+    /// Where it begins in its file.
+    position: u64,
 }
 
 /// The open log.
-/// Invariants: everything below `end_offset` is synced; `entries` is ordered and without gaps.
+/// Invariants: `entries` is without gaps in index and offset and follows `start`; the last segment
+/// takes the next entry; all but the last `unflushed.len()` bytes are synced.
 #[derive(Debug)]
 pub struct MetadataLog {
-    path: PathBuf,
-    file: File,
-    epoch: LeaderEpoch,
-    entries: Vec<Entry>,
-    builder: BatchBuilder,
+    directory: PathBuf,
+    /// Held for as long as the log is open.
+    _lock: File,
+    segments: Vec<Segment>,
+    entries: VecDeque<LogEntry>,
+    /// What was dropped from the front; `None` if nothing was.
+    start: Option<SnapshotPoint>,
+    unflushed: BytesMut,
+    unflushed_entries: u64,
+    /// Bytes of the last segment, unflushed ones included.
+    segment_bytes: u64,
+}
+
+/// The directory of the metadata log and its snapshots under a controller's data directory, created
+/// if it is not there.
+///
+/// # Errors
+/// [`MetadataLogError::Io`].
+pub fn directory(data_dir: &Path) -> Result<PathBuf, MetadataLogError> {
+    let directory = data_dir.join(DIRECTORY);
+    at(&directory, "create directory", fs::create_dir_all(&directory))?;
+    sync_directory(data_dir)?;
+    Ok(directory)
 }
 
 impl MetadataLog {
-    /// Opens or creates the log under `data_dir` and gives every record to `apply`. An interrupted
-    /// write at the end is cut off. The log's epoch is one higher than that of its last batch.
+    /// Opens or creates the log in `directory`, which continues `snapshot`. An interrupted write at
+    /// the end is cut off.
     ///
     /// # Errors
     /// [`MetadataLogError`], every one of them fatal.
     pub fn open(
-        data_dir: &Path,
-        mut apply: impl FnMut(Offset, &Record) -> Result<(), ApplyError>,
+        directory: &Path,
+        snapshot: Option<SnapshotPoint>,
     ) -> Result<(MetadataLog, Recovery), MetadataLogError> {
-        let (path, file) = open_locked(data_dir)?;
+        let lock = lock(directory)?;
         let mut log = MetadataLog {
-            path,
-            file,
-            epoch: LeaderEpoch(0),
-            entries: Vec::new(),
-            builder: BatchBuilder::default(),
+            directory: directory.to_owned(),
+            _lock: lock,
+            segments: Vec::new(),
+            entries: VecDeque::new(),
+            start: snapshot,
+            unflushed: BytesMut::new(),
+            unflushed_entries: 0,
+            segment_bytes: 0,
         };
-        let bytes = log.read_whole()?;
-        log.scan(&bytes, &mut apply)?;
-        let truncated_bytes = bytes.len() as u64 - log.end_position();
-        if truncated_bytes > 0 {
-            log.io("truncate", log.file.set_len(log.end_position()))?;
-            log.io("sync", log.file.sync_all())?;
-        }
-        log.epoch = LeaderEpoch(log.epoch.0 + 1);
+        let truncated_bytes = log.load()?;
+        log.forget_snapshotted()?;
         let recovery = Recovery { truncated_bytes, end_offset: log.end_offset() };
         Ok((log, recovery))
     }
 
     /// Offset of the next record.
     pub fn end_offset(&self) -> Offset {
-        self.entries.last().map_or(Offset::ZERO, |entry| entry.end_offset)
+        let start = self.start.map_or(Offset::ZERO, |start| start.end_offset);
+        self.entries.back().map_or(start, |entry| entry.end_offset)
     }
 
-    /// The epoch under which this process appends.
-    pub fn epoch(&self) -> LeaderEpoch {
-        self.epoch
+    /// Offset of the first record that is not in the snapshot only.
+    pub fn start_offset(&self) -> Offset {
+        self.start.map_or(Offset::ZERO, |start| start.end_offset)
     }
 
-    /// Appends records as one batch at [`MetadataLog::end_offset`]. When it returns they are durable:
-    /// all of them, or after a crash in between none, because one CRC covers them.
+    /// The last entry, kept or not.
+    pub fn last(&self) -> Option<EntryId> {
+        self.entries.back().map(|entry| entry.id).or(self.purged())
+    }
+
+    /// The last entry that was dropped from the front.
+    pub fn purged(&self) -> Option<EntryId> {
+        self.start.map(|start| start.last)
+    }
+
+    /// Index of the next entry.
+    pub fn next_index(&self) -> u64 {
+        self.last().map_or(0, |last| last.index + 1)
+    }
+
+    /// Index after the last entry that is durable.
+    pub fn durable_end(&self) -> u64 {
+        self.next_index() - self.unflushed_entries
+    }
+
+    /// Adds an entry, which is not durable before [`MetadataLog::flush`].
+    ///
+    /// # Errors
+    /// [`MetadataLogError::Entry`]: it does not continue this log.
+    pub fn push(&mut self, index: u64, batch: Bytes) -> Result<(), MetadataLogError> {
+        let damaged = |source: BatchError| self.damaged(source);
+        let header = parse_batch(&batch).map_err(damaged)?;
+        let (found, expected) = (header.base_offset, self.end_offset());
+        if index != self.next_index() || found != expected {
+            let epoch = header.leader_epoch.0;
+            return Err(MetadataLogError::Entry { index, found, epoch, expected });
+        }
+        self.unflushed.extend_from_slice(&batch);
+        self.unflushed_entries += 1;
+        self.keep(Found { header, position: self.segment_bytes, bytes: batch }, index);
+        Ok(())
+    }
+
+    /// Writes and syncs what was pushed, all at once.
     ///
     /// # Errors
     /// [`MetadataLogError::Io`]: what reached the disk is unknown, the process must end.
-    ///
-    /// # Panics
-    /// Without a record.
-    pub fn append(&mut self, records: &[Record]) -> Result<(), MetadataLogError> {
-        let batch = self.encode(records);
-        let end_offset = self.end_offset().plus(records.len() as i64);
-        let end_position = self.end_position() + batch.len() as u64;
-        let written = (&self.file).write_all(&batch);
-        self.io("append", written)?;
-        self.io("fdatasync", self.file.sync_data())?;
-        self.entries.push(Entry { end_offset, end_position });
+    pub fn flush(&mut self) -> Result<(), MetadataLogError> {
+        if self.unflushed.is_empty() {
+            return Ok(());
+        }
+        self.active().append(&self.unflushed)?;
+        self.unflushed.clear();
+        self.unflushed_entries = 0;
         Ok(())
     }
 
-    /// Whole batches from the one that holds `offset` on: at least one, more while all fit
-    /// `bytes_max`. Nothing at the end of the log.
+    /// Entries of these indexes, cut short once they are large; those not kept are left out.
+    pub fn entries(&self, indexes: Range<u64>) -> impl Iterator<Item = &LogEntry> {
+        let mut bytes = 0;
+        self.kept(indexes).take_while(move |entry| {
+            let is_first = bytes == 0;
+            bytes += entry.batch.len();
+            is_first || bytes <= READ_BYTES_MAX
+        })
+    }
+
+    /// All entries of these indexes that are kept.
+    pub fn kept(&self, indexes: Range<u64>) -> impl Iterator<Item = &LogEntry> {
+        let first = self.first_index();
+        let from = usize::try_from(indexes.start.saturating_sub(first)).unwrap_or(usize::MAX);
+        self.entries.iter().skip(from).take_while(move |entry| entry.id.index < indexes.end)
+    }
+
+    /// Whole data batches from the one that holds `offset` up to `end`: at least one, more while all
+    /// fit `bytes_max`; nothing if none is there.
+    pub fn read(&self, offset: Offset, end: Offset, bytes_max: usize) -> Bytes {
+        let first = self.entries.partition_point(|entry| entry.end_offset <= offset);
+        let committed = self.entries.range(first..).take_while(|entry| entry.end_offset <= end);
+        let mut batches = committed.filter(|entry| !entry.is_control).map(|entry| &entry.batch);
+        let Some(only) = batches.next() else { return Bytes::new() };
+        let mut bytes = BytesMut::from(&only[..]);
+        for batch in batches {
+            if bytes.len() + batch.len() > bytes_max {
+                break;
+            }
+            bytes.extend_from_slice(batch);
+        }
+        bytes.freeze()
+    }
+
+    /// Cuts off the entry `from` and all after it.
     ///
     /// # Errors
     /// [`MetadataLogError::Io`].
-    pub fn read(&self, offset: Offset, bytes_max: usize) -> Result<Bytes, MetadataLogError> {
-        let first = self.entries.partition_point(|entry| entry.end_offset <= offset);
-        let Some(first_entry) = self.entries.get(first) else { return Ok(Bytes::new()) };
-        let start = first.checked_sub(1).map_or(0, |before| self.entries[before].end_position);
-        let fits = |entry: &Entry| entry.end_position - start <= bytes_max as u64;
-        let count = self.entries[first..].partition_point(fits);
-        let last = count.checked_sub(1).map_or(first_entry, |last| &self.entries[first + last]);
-        let mut bytes = vec![0; usize::try_from(last.end_position - start).unwrap_or(usize::MAX)];
-        self.io("read", self.file.read_exact_at(&mut bytes, start))?;
-        Ok(Bytes::from(bytes))
-    }
-
-    fn end_position(&self) -> u64 {
-        self.entries.last().map_or(0, |entry| entry.end_position)
-    }
-
-    fn encode(&mut self, records: &[Record]) -> Vec<u8> {
-        self.builder.start(wall_clock_ms());
-        for record in records {
-            self.builder.push(0, None, &encode_metadata_record(record));
-        }
-        let mut batch = self.builder.finish().to_vec();
-        stamp(&mut batch, self.end_offset(), self.epoch);
-        batch
-    }
-
-    fn read_whole(&self) -> Result<Bytes, MetadataLogError> {
-        let mut bytes = Vec::new();
-        let read = (&self.file).read_to_end(&mut bytes);
-        self.io("read", read)?;
-        Ok(Bytes::from(bytes))
-    }
-
-    /// Applies whole batches up to the first fault.
-    fn scan(
-        &mut self,
-        bytes: &Bytes,
-        apply: &mut impl FnMut(Offset, &Record) -> Result<(), ApplyError>,
-    ) -> Result<(), MetadataLogError> {
-        for found in batches(bytes) {
-            let Ok((header, range)) = found else { break };
-            let batch = bytes.slice(range);
-            if check_crc(&batch, &header).is_err() {
-                break;
+    pub fn truncate(&mut self, from: u64) -> Result<(), MetadataLogError> {
+        self.flush()?;
+        let kept = usize::try_from(from.saturating_sub(self.first_index())).unwrap_or(usize::MAX);
+        let Some(first_cut) = self.entries.get(kept) else { return Ok(()) };
+        let position = first_cut.position;
+        self.entries.truncate(kept);
+        while self.segments.len() > 1 && self.active().first_index > from {
+            if let Some(segment) = self.segments.pop() {
+                segment.remove()?;
             }
-            self.check_follows(&header)?;
-            self.apply_batch(&header, &batch, apply)?;
-            let end_position = self.end_position() + batch.len() as u64;
-            self.entries.push(Entry { end_offset: header.end_offset(), end_position });
-            self.epoch = header.leader_epoch;
         }
-        let scanned = usize::try_from(self.end_position()).unwrap_or(usize::MAX);
-        self.check_nothing_follows(&bytes[scanned..])
+        self.segment_bytes = position;
+        self.active().truncate(position)?;
+        sync_directory(&self.directory)
+    }
+
+    /// Drops entries up to `upto`, which a snapshot covers, and the files that hold no others. New
+    /// entries go to a new file, so that the one they would have gone to can be dropped next time.
+    ///
+    /// # Errors
+    /// [`MetadataLogError::Io`].
+    pub fn purge(&mut self, upto: u64) -> Result<(), MetadataLogError> {
+        self.flush()?;
+        let dropped = self.entries.partition_point(|entry| entry.id.index <= upto);
+        if let Some(entry) = self.entries.drain(..dropped).next_back() {
+            self.start = Some(SnapshotPoint { last: entry.id, end_offset: entry.end_offset });
+        }
+        let next_index = self.next_index();
+        if self.active().first_index < next_index && self.active().first_index <= upto {
+            self.roll(next_index)?;
+        }
+        let covered = self.segments.partition_point(|segment| segment.first_index <= upto + 1);
+        for segment in self.segments.drain(..covered.saturating_sub(1)) {
+            segment.remove()?;
+        }
+        sync_directory(&self.directory)
+    }
+
+    /// Drops all entries: a snapshot that reaches past them takes their place.
+    ///
+    /// # Errors
+    /// [`MetadataLogError::Io`].
+    pub fn restart_after(&mut self, snapshot: SnapshotPoint) -> Result<(), MetadataLogError> {
+        self.unflushed.clear();
+        self.unflushed_entries = 0;
+        self.entries.clear();
+        self.start = Some(snapshot);
+        let old = std::mem::take(&mut self.segments);
+        self.roll(snapshot.last.index + 1)?;
+        for segment in old {
+            if segment.first_index != snapshot.last.index + 1 {
+                segment.remove()?;
+            }
+        }
+        sync_directory(&self.directory)
+    }
+
+    fn load(&mut self) -> Result<u64, MetadataLogError> {
+        let mut indexes = Segment::list(&self.directory)?;
+        if indexes.is_empty() {
+            indexes.push(self.next_index());
+        }
+        let last = indexes.len() - 1;
+        let mut next_index = indexes[0];
+        let mut torn_bytes = 0;
+        for (number, first_index) in indexes.into_iter().enumerate() {
+            let segment = Segment::open(&self.directory, first_index)?;
+            if first_index != next_index {
+                let (path, expected) = (segment.path, next_index);
+                return Err(MetadataLogError::Missing { path, found: first_index, expected });
+            }
+            let found;
+            (found, torn_bytes) = segment.scan(number == last)?;
+            self.segments.push(segment);
+            self.segment_bytes = 0;
+            for batch in found {
+                self.check_follows(&batch)?;
+                self.keep(batch, next_index);
+                next_index += 1;
+            }
+        }
+        if torn_bytes > 0 {
+            self.active().truncate(self.segment_bytes)?;
+        }
+        sync_directory(&self.directory)?;
+        Ok(torn_bytes)
     }
 
     /// The base offset is not covered by the CRC.
-    fn check_follows(&self, header: &BatchHeader) -> Result<(), MetadataLogError> {
-        let (found, expected) = (header.base_offset, self.end_offset());
+    fn check_follows(&self, batch: &Found) -> Result<(), MetadataLogError> {
+        let Some(before) = self.entries.back() else { return Ok(()) };
+        let (found, expected) = (batch.header.base_offset, before.end_offset);
         if found == expected {
             return Ok(());
         }
-        let position = self.end_position();
-        Err(MetadataLogError::Gap { path: self.path.clone(), position, found, expected })
+        let (path, position) = (self.active().path.clone(), batch.position);
+        Err(MetadataLogError::Gap { path, position, found, expected })
     }
 
-    /// An interrupted write is one batch, so that nothing whole is behind the damage.
-    fn check_nothing_follows(&self, rest: &[u8]) -> Result<(), MetadataLogError> {
-        let whole = |at: usize| whole_batch(&rest[at..]).is_ok();
-        match whole_batch(rest) {
-            Err(source) if (1..rest.len()).any(whole) => Err(self.damaged(source)),
-            Err(_) | Ok(()) => Ok(()),
+    /// A restart keeps nothing that the snapshot has.
+    fn forget_snapshotted(&mut self) -> Result<(), MetadataLogError> {
+        let first_index = self.segments[0].first_index;
+        let expected = self.next_index_after_snapshot();
+        if first_index > expected {
+            let path = self.segments[0].path.clone();
+            return Err(MetadataLogError::Missing { path, found: first_index, expected });
         }
+        let Some(snapshot) = self.start else { return self.check_start() };
+        if self.entries.back().is_none_or(|entry| entry.id.index <= snapshot.last.index) {
+            return self.restart_after(snapshot);
+        }
+        let dropped = self.entries.partition_point(|entry| entry.id.index <= snapshot.last.index);
+        self.entries.drain(..dropped);
+        self.check_start()
+    }
+
+    fn next_index_after_snapshot(&self) -> u64 {
+        self.start.map_or(0, |start| start.last.index + 1)
+    }
+
+    fn check_start(&self) -> Result<(), MetadataLogError> {
+        let Some(first) = self.entries.front() else { return Ok(()) };
+        let (found, expected) = (first.base_offset, self.start_offset());
+        if found == expected {
+            return Ok(());
+        }
+        let (path, position) = (self.segments[0].path.clone(), first.position);
+        Err(MetadataLogError::Gap { path, position, found, expected })
+    }
+
+    fn keep(&mut self, found: Found, index: u64) {
+        let Found { header, position, bytes } = found;
+        let base_offset = header.base_offset;
+        let is_control = header.is_control();
+        let end_offset = if is_control { base_offset } else { header.end_offset() };
+        let id = EntryId { epoch: header.leader_epoch, index };
+        self.segment_bytes = position + bytes.len() as u64;
+        let entry = LogEntry { id, base_offset, end_offset, is_control, batch: bytes, position };
+        self.entries.push_back(entry);
+    }
+
+    fn roll(&mut self, first_index: u64) -> Result<(), MetadataLogError> {
+        let segment = Segment::open(&self.directory, first_index)?;
+        segment.truncate(0)?;
+        self.segments.push(segment);
+        self.segment_bytes = 0;
+        sync_directory(&self.directory)
+    }
+
+    fn first_index(&self) -> u64 {
+        self.entries.front().map_or(self.next_index(), |entry| entry.id.index)
+    }
+
+    fn active(&self) -> &Segment {
+        &self.segments[self.segments.len() - 1]
     }
 
     fn damaged(&self, source: BatchError) -> MetadataLogError {
-        let position = self.end_position();
-        MetadataLogError::Damaged { path: self.path.clone(), position, source }
-    }
-
-    fn apply_batch(
-        &self,
-        header: &BatchHeader,
-        batch: &Bytes,
-        apply: &mut impl FnMut(Offset, &Record) -> Result<(), ApplyError>,
-    ) -> Result<(), MetadataLogError> {
-        if header.is_control() {
-            return Ok(());
-        }
-        for found in records(batch).map_err(|source| self.damaged(source))? {
-            let found = found.map_err(|source| self.damaged(source))?;
-            let offset = header.base_offset.plus(i64::from(found.offset_delta));
-            let value = batch.slice_ref(found.value.unwrap_or_default());
-            let record = decode_metadata_record(&value).map_err(|source| {
-                MetadataLogError::Record { path: self.path.clone(), offset, source }
-            })?;
-            apply(offset, &record)
-                .map_err(|source| MetadataLogError::Misfit { path: self.path.clone(), source })?;
-        }
-        Ok(())
-    }
-
-    fn io<T>(&self, op: &'static str, result: io::Result<T>) -> Result<T, MetadataLogError> {
-        result.map_err(|source| MetadataLogError::Io { op, path: self.path.clone(), source })
+        let (path, position) = (self.active().path.clone(), self.segment_bytes);
+        MetadataLogError::Damaged { path, position, source }
     }
 }
 
-/// Record timestamps are for people who dump the log; no rule reads them.
-fn wall_clock_ms() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn whole_batch(bytes: &[u8]) -> Result<(), BatchError> {
-    let header = parse_batch(bytes)?;
-    check_crc(&bytes[..header.size_bytes], &header)
-}
-
-fn open_locked(data_dir: &Path) -> Result<(PathBuf, File), MetadataLogError> {
-    let directory = data_dir.join(DIRECTORY);
-    let at = |op, path: &Path| {
-        let path = path.to_owned();
-        move |source| MetadataLogError::Io { op, path, source }
-    };
-    fs::create_dir_all(&directory).map_err(at("create directory", &directory))?;
-    let path = directory.join(FILE_NAME);
-    let mut options = OpenOptions::new();
-    let file = options.read(true).append(true).create(true).open(&path);
-    let file = file.map_err(at("open", &path))?;
+fn lock(directory: &Path) -> Result<File, MetadataLogError> {
+    let path = directory.join(".lock");
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    let file = at(&path, "open", file)?;
     match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(MetadataLogError::InUse { path }),
-        Err(TryLockError::Error(source)) => return Err(at("lock", &path)(source)),
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(MetadataLogError::InUse { path }),
+        Err(TryLockError::Error(source)) => at(&path, "lock", Err(source)),
     }
-    // The file itself must survive a power loss, not just its records.
-    for directory in [&directory, data_dir] {
-        let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(at("sync directory", directory))?;
-    }
-    Ok((path, file))
 }

@@ -36,7 +36,7 @@ pub(super) async fn ask(question: Question, queue: mpsc::Sender<Ask>) {
     let logs = ReplicaLogs { query: question.query, broker: question.broker, answer };
     let (done, _) = oneshot::channel();
     // The queue is gone only when the controller is stopping.
-    let _ = queue.send(Ask { body: Request::ReplicaLogs(logs), answer: done }).await;
+    let _ = queue.send(Ask::new(Request::ReplicaLogs(logs), done)).await;
 }
 
 /// `None`: the broker closed the connection, or its answer is not one.

@@ -2,6 +2,7 @@
 //! so that the controller's view and every broker's view cannot differ but by how much they read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::record::{
     BrokerRegistrationChange, ConfigResource, Partition, PartitionChange, Record, RegisterBroker,
@@ -56,13 +57,15 @@ pub enum Misfit {
 /// The whole cluster as of one metadata offset. Iteration order is the order of ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterMetadata {
-    last_offset: Option<Offset>,
-    brokers: BTreeMap<BrokerId, BrokerRegistration>,
-    topics: BTreeMap<TopicId, TopicMetadata>,
+    pub(super) last_offset: Option<Offset>,
+    pub(super) brokers: BTreeMap<BrokerId, BrokerRegistration>,
+    /// Shared between copies until one of them changes the topic: the controller's metadata, a
+    /// voter's and a snapshot in the making are copies of each other.
+    pub(super) topics: BTreeMap<TopicId, Arc<TopicMetadata>>,
     topic_ids: BTreeMap<String, TopicId>,
-    configs: BTreeMap<ConfigResource, BTreeMap<String, String>>,
-    features: BTreeMap<String, i16>,
-    next_producer_id: i64,
+    pub(super) configs: BTreeMap<ConfigResource, BTreeMap<String, String>>,
+    pub(super) features: BTreeMap<String, i16>,
+    pub(super) next_producer_id: i64,
 }
 
 impl ClusterMetadata {
@@ -103,12 +106,12 @@ impl ClusterMetadata {
 
     /// All topics.
     pub fn topics(&self) -> impl Iterator<Item = &TopicMetadata> {
-        self.topics.values()
+        self.topics.values().map(Arc::as_ref)
     }
 
     /// One topic.
     pub fn topic(&self, id: TopicId) -> Option<&TopicMetadata> {
-        self.topics.get(&id)
+        self.topics.get(&id).map(Arc::as_ref)
     }
 
     /// The id of the topic with this name.
@@ -185,15 +188,36 @@ impl ClusterMetadata {
     /// # Errors
     /// [`ApplyError`] if the record does not fit; the state is then unchanged.
     pub fn apply(&mut self, offset: Offset, record: &Record) -> Result<(), ApplyError> {
-        self.try_apply(offset, record).map_err(|reason| ApplyError { offset, reason })?;
+        self.apply_with(offset, |metadata| metadata.try_apply(offset, record))
+    }
+
+    /// As [`ClusterMetadata::apply`], for a record that nobody else needs: what a snapshot is made of,
+    /// partitions, is moved rather than copied.
+    ///
+    /// # Errors
+    /// As [`ClusterMetadata::apply`].
+    pub fn take(&mut self, offset: Offset, record: Record) -> Result<(), ApplyError> {
+        self.apply_with(offset, |metadata| match record {
+            Record::Partition(partition) => metadata.add_partition(partition),
+            record => metadata.try_apply(offset, &record),
+        })
+    }
+
+    fn apply_with(
+        &mut self,
+        offset: Offset,
+        change: impl FnOnce(&mut ClusterMetadata) -> Result<(), Misfit>,
+    ) -> Result<(), ApplyError> {
+        let changed = match self.last_offset.filter(|&last| offset <= last) {
+            Some(last) => Err(Misfit::Applied { last }),
+            None => change(self),
+        };
+        changed.map_err(|reason| ApplyError { offset, reason })?;
         self.last_offset = Some(offset);
         Ok(())
     }
 
     fn try_apply(&mut self, offset: Offset, record: &Record) -> Result<(), Misfit> {
-        if let Some(last) = self.last_offset.filter(|&last| offset <= last) {
-            return Err(Misfit::Applied { last });
-        }
         match record {
             Record::RegisterBroker(register) => self.register(offset, register),
             Record::BrokerRegistrationChange(change) => self.change_registration(change)?,
@@ -203,7 +227,7 @@ impl ClusterMetadata {
             }
             Record::Topic { name, id } => self.add_topic(name, *id),
             Record::RemoveTopic { id } => self.remove_topic(*id)?,
-            Record::Partition(partition) => self.add_partition(partition)?,
+            Record::Partition(partition) => self.add_partition(partition.clone())?,
             Record::PartitionChange(change) => self.change_partition(change)?,
             Record::Config { resource, name, value } => {
                 self.set_config(resource, name, value.as_deref());
@@ -259,40 +283,42 @@ impl ClusterMetadata {
 
     fn add_topic(&mut self, name: &str, id: TopicId) {
         let topic = TopicMetadata { name: name.to_owned(), id, partitions: BTreeMap::new() };
-        self.topics.insert(id, topic);
+        self.topics.insert(id, Arc::new(topic));
         self.topic_ids.insert(name.to_owned(), id);
     }
 
     fn remove_topic(&mut self, id: TopicId) -> Result<(), Misfit> {
         let topic = self.topics.remove(&id).ok_or(Misfit::Topic(id))?;
         self.topic_ids.remove(&topic.name);
-        self.configs.remove(&ConfigResource::Topic(topic.name));
+        self.configs.remove(&ConfigResource::Topic(topic.name.clone()));
         Ok(())
     }
 
-    fn add_partition(&mut self, partition: &Partition) -> Result<(), Misfit> {
+    fn add_partition(&mut self, partition: Partition) -> Result<(), Misfit> {
         let topic = self.topics.get_mut(&partition.id.topic);
         let topic = topic.ok_or(Misfit::Topic(partition.id.topic))?;
         let registration = PartitionRegistration {
-            replicas: partition.replicas.clone(),
-            isr: partition.isr.clone(),
-            elr: partition.elr.clone(),
-            last_known_elr: partition.last_known_elr.clone(),
-            removing: partition.removing.clone(),
-            adding: partition.adding.clone(),
+            replicas: partition.replicas,
+            isr: partition.isr,
+            elr: partition.elr,
+            last_known_elr: partition.last_known_elr,
+            removing: partition.removing,
+            adding: partition.adding,
             leader: partition.leader,
             recovering: partition.recovering,
             leader_epoch: partition.leader_epoch,
             partition_epoch: partition.partition_epoch,
-            directories: partition.directories.clone(),
+            directories: partition.directories,
         };
-        topic.partitions.insert(partition.id.partition, registration);
+        Arc::make_mut(topic).partitions.insert(partition.id.partition, registration);
         Ok(())
     }
 
     fn change_partition(&mut self, change: &PartitionChange) -> Result<(), Misfit> {
         let topic = self.topics.get_mut(&change.id.topic);
-        let partition = topic.and_then(|topic| topic.partitions.get_mut(&change.id.partition));
+        let topic = topic.filter(|topic| topic.partitions.contains_key(&change.id.partition));
+        let partitions = topic.map(|topic| &mut Arc::make_mut(topic).partitions);
+        let partition = partitions.and_then(|all| all.get_mut(&change.id.partition));
         partition.ok_or(Misfit::Partition(change.id))?.apply(change);
         Ok(())
     }
@@ -304,16 +330,21 @@ impl ClusterMetadata {
                 values.insert(key.to_owned(), value.to_owned());
             }
             None => {
-                let values = self.configs.get_mut(resource);
-                values.and_then(|values| values.remove(key));
+                let Some(values) = self.configs.get_mut(resource) else { return };
+                values.remove(key);
+                if values.is_empty() {
+                    self.configs.remove(resource);
+                }
             }
         }
     }
 
     fn clear_elr(&mut self, name: Option<&str>) {
         let named = self.topics.values_mut().filter(|topic| name.is_none_or(|n| n == topic.name));
-        for partition in named.flat_map(|topic| topic.partitions.values_mut()) {
-            partition.clear_elr();
+        for topic in named {
+            for partition in Arc::make_mut(topic).partitions.values_mut() {
+                partition.clear_elr();
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 mod cluster;
 mod record;
 mod registration;
+mod snapshot;
 pub mod topic_config;
 
 #[cfg(test)]

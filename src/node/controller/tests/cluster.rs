@@ -19,7 +19,11 @@ use crate::types::{
 };
 use crate::wire::{Request, Response};
 
-fn create_topic(name: &str, replication_factor: i16, configs: &[(&str, &str)]) -> Request {
+pub(super) fn create_topic(
+    name: &str,
+    replication_factor: i16,
+    configs: &[(&str, &str)],
+) -> Request {
     let string = |text: &str| StrBytes::from_string(text.to_owned());
     let config = |(key, value): &(&str, &str)| {
         CreatableTopicConfig::default().with_name(string(key)).with_value(Some(string(value)))
@@ -33,14 +37,18 @@ fn create_topic(name: &str, replication_factor: i16, configs: &[(&str, &str)]) -
 }
 
 /// Error code and message of the only topic.
-fn created(response: Response) -> (ErrorCode, Option<String>) {
+pub(super) fn created(response: Response) -> (ErrorCode, Option<String>) {
     let Response::CreateTopics(answer) = response else { panic!("{response:?}") };
     let message = answer.topics[0].error_message.as_ref().map(ToString::to_string);
     (ErrorCode::from_code(answer.topics[0].error_code), message)
 }
 
 /// Leader 1 proposes these members, each with its epoch.
-fn alter_partition(topic: TopicId, partition_epoch: i32, epochs: &[(i32, i64)]) -> Request {
+pub(super) fn alter_partition(
+    topic: TopicId,
+    partition_epoch: i32,
+    epochs: &[(i32, i64)],
+) -> Request {
     let member = |&(broker, epoch): &(i32, i64)| {
         BrokerState::default().with_broker_id(broker.into()).with_broker_epoch(epoch)
     };
@@ -59,7 +67,7 @@ fn alter_partition(topic: TopicId, partition_epoch: i32, epochs: &[(i32, i64)]) 
 }
 
 /// Registers brokers 1 to 3 and has them unfenced. Gives their epochs.
-fn three_brokers(client: &mut Client) -> Vec<(i32, i64)> {
+pub(super) fn three_brokers(client: &mut Client) -> Vec<(i32, i64)> {
     let mut brokers = Vec::new();
     for broker in 1..=3 {
         let epoch = client.register(broker, 10 + u8::try_from(broker).unwrap()).unwrap();

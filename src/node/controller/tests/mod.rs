@@ -3,5 +3,8 @@ mod frames;
 mod log;
 mod operator;
 mod process;
+mod quorum;
 mod recovery;
+mod snapshots;
+mod trio;
 mod vectors;

@@ -28,6 +28,7 @@ pub(super) const CLUSTER: &str = "cluster";
 pub(super) struct Process {
     pub(super) address: SocketAddr,
     stop: oneshot::Sender<()>,
+    crash: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), ControllerError>>,
 }
 
@@ -40,6 +41,10 @@ pub(super) fn config(data_dir: &Path) -> ControllerConfig {
         session_timeout: Duration::from_secs(3600),
         metadata_append_linger: Duration::ZERO,
         request_bytes_max: 1 << 20,
+        voters: Vec::new(),
+        election_timeout: Duration::from_millis(500),
+        snapshot_interval_entries: 10_000,
+        metrics_listen: None,
         election: crate::config::defaults::ELECTION,
     }
 }
@@ -47,18 +52,25 @@ pub(super) fn config(data_dir: &Path) -> ControllerConfig {
 impl Process {
     pub(super) fn start(config: ControllerConfig) -> Process {
         let (stop, stopped) = oneshot::channel();
+        let (crash, crashed) = oneshot::channel::<()>();
         let (ready, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let announce = move |address, _| {
                 ready.send(address).unwrap();
                 Ok(())
             };
-            on_event_loop(serve(config, announce, async {
+            let stopped = async {
                 let _ = stopped.await;
-            }))
+            };
+            on_event_loop(async {
+                tokio::select! {
+                    ended = serve(config, announce, stopped) => ended,
+                    _ = crashed => Ok(()),
+                }
+            })
         });
         match address.recv() {
-            Ok(address) => Process { address, stop, thread },
+            Ok(address) => Process { address, stop, crash, thread },
             Err(_) => panic!("{:?}", thread.join().unwrap()),
         }
     }
@@ -68,8 +80,20 @@ impl Process {
         self.thread.join().unwrap().unwrap();
     }
 
+    /// Ends it where it stands, as SIGKILL does: nothing is flushed, nobody is told.
+    pub(super) fn crash(self) {
+        self.crash.send(()).unwrap();
+        self.thread.join().unwrap().unwrap();
+    }
+
     pub(super) fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
+        Client::connect(self.address)
+    }
+}
+
+impl Client {
+    pub(super) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // A frame leaves in two writes: the second must not wait for the first one's acknowledgement.
         stream.set_nodelay(true).unwrap();
@@ -246,6 +270,9 @@ pub(super) fn fetch_request(
 pub(super) fn apply(metadata: &mut ClusterMetadata, bytes: &Bytes) {
     for found in batches(bytes) {
         let (header, range) = found.unwrap();
+        if header.is_control() {
+            continue;
+        }
         let batch = bytes.slice(range);
         for found in records(&batch).unwrap() {
             let found = found.unwrap();

@@ -1,0 +1,65 @@
+//! Metrics over HTTP in the OpenMetrics text format, which Prometheus reads: `GET /metrics`, nothing
+//! else. What the figures are is each role's own.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A request's head is no longer.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+/// A scraper has this long for its request, and again for taking the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Wait after a failed accept: file descriptors may have run out.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Serves scrapes, one after the other, for as long as it is polled.
+pub(super) async fn serve(listener: TcpListener, render: impl Fn() -> Result<String, fmt::Error>) {
+    loop {
+        match listener.accept().await {
+            // A scraper that fails has to come again; nobody here can act on it.
+            Ok((stream, _)) => drop(answer(stream, &render).await),
+            Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
+        }
+    }
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    render: &impl Fn() -> Result<String, fmt::Error>,
+) -> io::Result<()> {
+    let head = tokio::time::timeout(PATIENCE, read_head(&mut stream)).await??;
+    let (status, content_type, body) = match is_scrape(&head).then(render) {
+        Some(Ok(text)) => {
+            ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", text)
+        }
+        Some(Err(error)) => ("500 Internal Server Error", "text/plain", error.to_string()),
+        None => ("404 Not Found", "text/plain", "metrics are at /metrics\n".to_owned()),
+    };
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    tokio::time::timeout(PATIENCE, stream.write_all(answer.as_bytes())).await?
+}
+
+async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > HEAD_BYTES_MAX || stream.read_buf(&mut head).await? == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(head)
+}
+
+fn is_scrape(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|&byte| byte == b' ');
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let path = target.split(|&byte| byte == b'?').next();
+    method == Some(b"GET") && path == Some(b"/metrics")
+}
