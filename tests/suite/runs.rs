@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ackmark::measure::histogram::LatencyHistogram;
 use ackmark::results::folder;
@@ -149,6 +151,57 @@ fn an_interrupted_run_keeps_what_it_measured() {
     assert_eq!(result.status_reason.as_deref(), Some("interrupted"));
     assert!(result.cells[0].latency.acknowledged.count > 0);
     assert!(ended.output.contains("PARTIAL: interrupted"), "{}", ended.output);
+}
+
+/// Bytes of all partitions' logs of broker `id` below `folder`.
+fn log_bytes(folder: &Path, id: usize) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let bytes = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let is_of_broker = path.to_string_lossy().contains(&format!("broker-{id}/"));
+        match path.is_dir() {
+            true => log_bytes(&path, id),
+            false if is_log && is_of_broker => entry.metadata().map_or(0, |file| file.len()),
+            false => 0,
+        }
+    };
+    entries.filter_map(Result::ok).map(bytes).sum()
+}
+
+/// Waits until broker `id` has taken in `grown_bytes` more: the next cell is under load.
+fn wait_for_load(data: &Path, id: usize, grown_bytes: u64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The last cell's topic may be deleted meanwhile, so what is there can shrink first.
+    let mut least = log_bytes(data, id);
+    loop {
+        let now = log_bytes(data, id);
+        least = least.min(now);
+        if now >= least + grown_bytes {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no load reached broker {id}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_cell_that_loses_a_broker_under_load_keeps_its_samples() {
+    let run = Run::start(2, "2s");
+    let data = run.folder.path().join("data");
+    let ended = run.after("[1/4]", |pid| {
+        wait_for_load(&data, 2, 200 << 10);
+        signal("KILL", broker(pid, 2));
+    });
+    assert_eq!(ended.status, Some(3), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    assert_eq!(result.status, Status::Partial);
+    let hit = &result.cells[1];
+    assert_eq!(hit.repeats.len(), 2, "the repeat that was hit, and the next");
+    assert_eq!(hit.status, Status::Partial);
+    let reason = hit.status_reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("broker-2 ended with signal: 9"), "{reason}");
+    assert!(hit.latency.acknowledged.count > 0);
 }
 
 #[test]
