@@ -7,6 +7,7 @@ use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
 };
+use kafka_protocol::messages::describe_topic_partitions_request::Cursor as AskedCursor;
 use kafka_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
@@ -24,7 +25,9 @@ use super::BrokerError;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
-use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
+use crate::protocol::metadata::{
+    ConfigResource, PageRequest, PageTopic, PartitionRegistration, Record, TopicMetadata,
+};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
 };
@@ -87,7 +90,8 @@ impl Shard {
             | Record::BrokerRegistrationChange(_) => touched.brokers = true,
             Record::Partition(partition) => _ = touched.partitions.insert(partition.id),
             Record::PartitionChange(change) => _ = touched.partitions.insert(change.id),
-            Record::Config { .. } => touched.settings = true,
+            // What is not set follows from the feature level.
+            Record::Config { .. } | Record::FeatureLevel { .. } => touched.settings = true,
             Record::ClearElr { .. } => {
                 touched.partitions.extend(self.metadata.partitions().map(|(id, _)| id));
             }
@@ -98,7 +102,7 @@ impl Shard {
                     .removed
                     .extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
             }
-            Record::Topic { .. } | Record::FeatureLevel { .. } | Record::ProducerIds { .. } => {}
+            Record::Topic { .. } | Record::ProducerIds { .. } => {}
         }
     }
 
@@ -187,6 +191,7 @@ impl Shard {
             hwm_gate: config.hwm_gate,
             isr_wait: config.isr_wait,
             isr_expand: config.isr_expand,
+            produce_under_min_isr: config.produce_under_min_isr,
             lag_time_max: self.config.replica_lag_time_max,
             fetch_backoff: self.config.replica_fetch_backoff,
         }
@@ -272,8 +277,11 @@ impl Shard {
     }
 
     fn offline(&self, partition: &PartitionRegistration) -> Vec<BrokerId> {
-        let replicas = partition.replicas.iter().copied();
-        replicas.filter(|replica| !self.metadata.is_active(*replica)).collect()
+        let online = |replica: BrokerId| {
+            let broker = self.metadata.broker(replica).filter(|broker| !broker.fenced);
+            broker.is_some_and(|broker| broker.has_online(partition.directory_of(replica)))
+        };
+        partition.replicas.iter().copied().filter(|&replica| !online(replica)).collect()
     }
 
     pub(super) fn describe_cluster(&self, fenced_too: bool) -> DescribeClusterResponse {
@@ -329,50 +337,38 @@ impl Shard {
         &self,
         request: &DescribeTopicPartitionsRequest,
     ) -> DescribeTopicPartitionsResponse {
-        let mut names: Vec<String> = if request.topics.is_empty() {
-            self.metadata.topics().map(|topic| topic.name.clone()).collect()
-        } else {
-            request.topics.iter().map(|topic| topic.name.to_string()).collect()
+        let topics: Vec<String> =
+            request.topics.iter().map(|topic| topic.name.to_string()).collect();
+        let cursor = request.cursor.as_ref();
+        let asked = PageRequest {
+            topics: &topics,
+            cursor: cursor.map(|cursor| (cursor.topic_name.as_str(), cursor.partition_index)),
+            partitions_max: request.response_partition_limit,
         };
-        names.sort();
-        let (start_topic, start_partition) = match &request.cursor {
-            Some(cursor) => (cursor.topic_name.to_string(), cursor.partition_index),
-            None => (String::new(), 0),
+        let page = match self.metadata.page(&asked) {
+            Ok(page) => page,
+            Err(error) => return refused_page(topics, cursor, error),
         };
-        let mut room = request.response_partition_limit.max(1).unsigned_abs() as usize;
-        let mut response = DescribeTopicPartitionsResponse::default();
-        for name in names.into_iter().filter(|name| *name >= start_topic) {
-            let from = if name == start_topic { start_partition } else { 0 };
-            if room == 0 {
-                response.next_cursor = Some(cursor(&name, from));
-                break;
-            }
-            let topic_name = Some(TopicName(name.clone().into()));
-            let described = DescribeTopicPartitionsResponseTopic::default()
-                .with_name(topic_name)
-                .with_topic_authorized_operations(OPERATIONS_UNKNOWN);
-            let Some(topic) = self.metadata.topic_id(&name).and_then(|id| self.metadata.topic(id))
-            else {
-                let error = ErrorCode::UnknownTopicOrPartition.code();
-                response.topics.push(described.with_error_code(error));
-                continue;
+        let described = page.topics.into_iter().map(|(name, found)| {
+            let Some(PageTopic { topic, partitions }) = found else {
+                return refused_topic(name, ErrorCode::UnknownTopicOrPartition);
             };
-            let mut partitions = topic.partitions.iter().filter(|(index, _)| index.0 >= from);
-            let page: Vec<_> = partitions
-                .by_ref()
-                .take(room)
-                .map(|(index, partition)| self.describe_partition(index.0, partition))
-                .collect();
-            room -= page.len();
-            let next = partitions.next().map(|(index, _)| cursor(&name, index.0));
-            let topic_id = Uuid::from_bytes(topic.id.0);
-            response.topics.push(described.with_topic_id(topic_id).with_partitions(page));
-            if next.is_some() {
-                response.next_cursor = next;
-                break;
-            }
-        }
-        response
+            let partitions = partitions
+                .into_iter()
+                .map(|(index, partition)| self.describe_partition(index.0, partition));
+            DescribeTopicPartitionsResponseTopic::default()
+                .with_name(Some(TopicName(name.into())))
+                .with_topic_id(Uuid::from_bytes(topic.id.0))
+                .with_topic_authorized_operations(OPERATIONS_UNKNOWN)
+                .with_partitions(partitions.collect())
+        });
+        DescribeTopicPartitionsResponse::default()
+            .with_topics(described.collect())
+            .with_next_cursor(page.next.map(|(topic, partition)| {
+                Cursor::default()
+                    .with_topic_name(TopicName(topic.into()))
+                    .with_partition_index(partition.0)
+            }))
     }
 
     fn describe_partition(
@@ -400,8 +396,24 @@ fn wire_ids(ids: &[BrokerId]) -> Vec<WireBrokerId> {
     ids.iter().map(|id| id.0.into()).collect()
 }
 
-fn cursor(topic: &str, partition_index: i32) -> Cursor {
-    Cursor::default()
-        .with_topic_name(TopicName(topic.to_owned().into()))
-        .with_partition_index(partition_index)
+/// The response has no place for an error but beside topics: each one asked for, or the cursor's.
+fn refused_page(
+    topics: Vec<String>,
+    cursor: Option<&AskedCursor>,
+    error: ErrorCode,
+) -> DescribeTopicPartitionsResponse {
+    let topics = if topics.is_empty() {
+        cursor.into_iter().map(|cursor| cursor.topic_name.to_string()).collect()
+    } else {
+        topics
+    };
+    let refused = topics.into_iter().map(|name| refused_topic(name, error));
+    DescribeTopicPartitionsResponse::default().with_topics(refused.collect())
+}
+
+fn refused_topic(name: String, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic {
+    DescribeTopicPartitionsResponseTopic::default()
+        .with_error_code(error.code())
+        .with_name(Some(TopicName(name.into())))
+        .with_topic_authorized_operations(OPERATIONS_UNKNOWN)
 }
