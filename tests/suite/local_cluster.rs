@@ -75,7 +75,7 @@ impl Running {
 fn a_kept_cluster_names_its_nodes_and_goes_on_where_it_was_stopped() {
     let parent = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let folder = parent.path().join("kept");
-    let mut running = Running::start(&folder);
+    let running = Running::start(&folder);
     let names: Vec<&str> = running.nodes.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["controller-100", "broker-1", "broker-2"]);
     wait_for("both brokers", || {
@@ -86,23 +86,24 @@ fn a_kept_cluster_names_its_nodes_and_goes_on_where_it_was_stopped() {
     let create = ["topics", "--create", "--topic", "kept", "--replication-factor", "2"];
     assert_eq!(command(running.bootstrap, &create), "created topic kept\n");
 
-    // A node that ends is named, and how it is started again; the others go on.
-    signal(running.pid("broker-2"), "-KILL");
-    let mut said = String::new();
-    while !said.contains("to start it again") {
-        assert!(running.errors.read_line(&mut said).unwrap() > 0, "{said}");
-    }
-    let file = folder.join("broker-2.toml");
-    assert!(said.contains("broker-2 ended with signal: 9"), "{said}");
-    assert!(said.contains(&format!("ackmark broker --config {}", file.display())), "{said}");
     assert_eq!(running.stop(), "");
 
-    let again = Running::start(&folder);
+    let mut again = Running::start(&folder);
     let described = wait_for("the topic", || {
         try_command_json(again.bootstrap, &["topics", "--describe", "--topic", "kept"])
     });
     assert_eq!(described["topics"][0]["partitions"][0]["replicas"], json!([1, 2]));
-    again.stop();
+
+    // A node that ends is named, and how it is started again; the others go on.
+    signal(again.pid("broker-2"), "-KILL");
+    let mut said = String::new();
+    while !said.contains("to start it again") {
+        assert!(again.errors.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    let file = folder.join("broker-2.toml");
+    assert!(said.contains("broker-2 ended with signal: 9"), "{said}");
+    assert!(said.contains(&format!("ackmark broker --config {}", file.display())), "{said}");
+    command_json(again.bootstrap, &["brokers"]);
 }
 
 #[test]
