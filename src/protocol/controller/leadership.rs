@@ -115,10 +115,6 @@ impl Controller {
             Refusal::new(ErrorCode::InvalidReplicaAssignment, format!("target replicas: {message}"))
         })?;
         let targets = reassigned(Targets::of(partition, Election::Online), &target);
-        if targets.isr.is_empty() && !partition.isr.is_empty() {
-            let message = "no target replica is in the ISR, and a new one has not joined it yet";
-            return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
-        }
         self.change_partition(id, targets, None);
         Ok(())
     }
@@ -210,8 +206,6 @@ fn reassigned(mut targets: Targets, target: &[BrokerId]) -> Targets {
     targets.adding = target.iter().copied().filter(|id| !kept(id)).collect();
     targets.removing = old.replicas.iter().copied().filter(|id| !target.contains(id)).collect();
     targets.replicas = target.iter().chain(&targets.removing).copied().collect();
-    // One that was being added and is no longer wanted may have joined.
-    targets.isr.retain(|id| targets.replicas.contains(id));
     if !old.directories.is_empty() {
         let directory = |id: &BrokerId| {
             let index = old.replicas.iter().position(|replica| replica == id);

@@ -234,33 +234,3 @@ fn lowering_min_isr_forgets_lost_members_too() {
         assert_eq!(after.partition_epoch.0 - epoch.0, i32::from(forgotten));
     }
 }
-
-#[test]
-fn a_reassignment_taken_back_takes_its_new_replica_out_of_the_isr() {
-    let mut world = two_topics(2, &[1, 2], &[], &[]);
-    alter(&mut world, ConfigResource::Cluster, topic_config::MIN_ISR, Some("3"));
-    let reassign = |world: &mut World, target: &[i32]| {
-        let request = Reassignment { id: id(KIP), target: brokers(target) };
-        match world.ask(Request::Reassign(request)) {
-            Response::Reassign(outcome) => outcome.map_err(|refusal| refusal.error),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!(reassign(&mut world, &[1, 2, 3, 4]), Ok(()));
-    let stored = known(&world, KIP).clone();
-    let members = brokers(&[1, 2, 4]).into_iter().map(|id| (id, None)).collect();
-    let proposal = crate::protocol::partition::IsrProposal {
-        leader_epoch: stored.leader_epoch,
-        partition_epoch: stored.partition_epoch,
-        isr: members,
-        recovering: false,
-    };
-    let (broker, epoch) = (BrokerId(1), world.epoch(BrokerId(1)));
-    let proposals = vec![(id(KIP), proposal)];
-    world.ask(Request::AlterPartition(AlterPartition { broker, epoch, proposals }));
-    assert_eq!(known(&world, KIP).isr, brokers(&[1, 2, 4]));
-    assert_eq!(reassign(&mut world, &[1, 2, 3]), Ok(()));
-    let after = known(&world, KIP);
-    assert_eq!((&after.isr, &after.replicas), (&brokers(&[1, 2]), &brokers(&[1, 2, 3])));
-    assert_eq!((after.elr.len(), after.adding.len()), (0, 0), "broker 4 is gone altogether");
-}
