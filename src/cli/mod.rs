@@ -5,6 +5,7 @@
 mod admin;
 mod bench_controller;
 mod bench_floor;
+mod cluster;
 mod drive;
 mod exit;
 mod node;
@@ -43,6 +44,7 @@ enum Command {
     Controller(node::NodeArguments),
     Broker(node::BrokerArguments),
     BenchFloor(bench_floor::BenchFloorArguments),
+    Cluster(cluster::ClusterArguments),
     Topics(admin::TopicsArguments),
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
@@ -58,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Controller(arguments) => node::run_controller(&arguments),
         Command::Broker(arguments) => node::run_broker(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::BenchFloor(arguments) => bench_floor::run(&arguments),
         Command::Topics(arguments) => admin::run_topics(&arguments),
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),

@@ -116,7 +116,7 @@ fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
     Ok(if arguments.quick { workload.quick() } else { workload })
 }
 
-fn executable() -> Result<PathBuf, Failure> {
+pub(super) fn executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::invalid(format!("cannot find this program's own file: {error}")))
 }

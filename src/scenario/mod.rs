@@ -4,7 +4,7 @@
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), [`progress`] (what a
 //! person sees meanwhile). The nodes are real processes on loopback; nothing here is a shortcut.
-//! [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
+//! [`local_cluster`] keeps a cluster for somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
 //! against fio, without a cluster; so does [`bench_controller`]: controllers without brokers.
 
 pub mod bench_controller;
@@ -15,6 +15,7 @@ pub mod child;
 pub mod cluster;
 pub mod drive;
 pub mod floors;
+pub mod local_cluster;
 pub mod progress;
 pub mod reason;
 pub mod run;

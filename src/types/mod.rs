@@ -80,6 +80,16 @@ pub enum IsrWait {
     None,
 }
 
+/// What becomes of `acks=all` produces that wait when the committed ISR falls under min ISR
+/// (spec/kip966.md 1.8, departure 7): the high watermark cannot pass them until the ISR has grown again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProduceUnderMinIsr {
+    /// They fail at once with NOT_ENOUGH_REPLICAS_AFTER_APPEND (KIP-966).
+    Fail,
+    /// They go on waiting until the producer's timeout, as Kafka ships.
+    Wait,
+}
+
 /// Which followers may rejoin the ISR (`isr.expand`, spec/kip966.md 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsrExpand {

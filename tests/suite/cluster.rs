@@ -82,6 +82,7 @@ impl Process {
 pub struct Cluster {
     directory: tempfile::TempDir,
     shape: Shape,
+    metrics: SocketAddr,
     controllers: Vec<Process>,
     brokers: Vec<Process>,
 }
@@ -98,15 +99,17 @@ impl Cluster {
     pub fn start(shape: Shape) -> Cluster {
         // Not in /tmp: that may be a tmpfs, which has no disk for the direct modes.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let addresses = free_addresses(shape.controllers);
+        let mut addresses = free_addresses(shape.controllers + 1);
+        let metrics = addresses.remove(0);
         let controllers = (0..shape.controllers).map(|index| {
             let config = directory.path().join(format!("controller-{index}.toml"));
-            let controller = controller_config(&config, index, &addresses, shape);
+            let mut controller = controller_config(&config, index, &addresses, shape);
+            controller.metrics_listen = (index == 0).then_some(metrics);
             std::fs::write(&config, controller.to_toml().unwrap()).unwrap();
             Process::start("controller", &config)
         });
         let controllers = controllers.collect();
-        let mut cluster = Cluster { directory, shape, controllers, brokers: Vec::new() };
+        let mut cluster = Cluster { directory, shape, metrics, controllers, brokers: Vec::new() };
         for id in 1..=BROKERS {
             let config = cluster.broker_file(id);
             let broker = broker_config(&cluster, id).to_toml().unwrap();
@@ -166,6 +169,30 @@ impl Cluster {
     /// SIGKILL.
     pub fn kill_broker(&mut self, id: i32) {
         self.brokers[id as usize - 1].kill();
+    }
+
+    /// SIGTERM, and the end it leads to: leaderships are handed over, the clean mark is left.
+    pub fn stop_broker(&mut self, id: i32) {
+        let process = &mut self.brokers[id as usize - 1];
+        let pid = process.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let status = process.child.wait().unwrap();
+        assert!(status.success(), "broker {id}: {status}");
+    }
+
+    /// A broker's log directory.
+    pub fn data_dir(&self, id: i32) -> PathBuf {
+        self.directory.path().join(format!("broker-{id}"))
+    }
+
+    /// Where the first controller listens.
+    pub fn controller_address(&self) -> SocketAddr {
+        self.controllers[0].address
+    }
+
+    /// Where the first controller serves its metrics.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics
     }
 
     /// Starts a broker that was killed, on its old data.

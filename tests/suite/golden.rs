@@ -35,6 +35,7 @@ fn help_reads_as_recorded() {
         ("help-probe.txt", vec!["probe", "--help"]),
         ("help-topics.txt", vec!["topics", "--help"]),
         ("help-elect-leaders.txt", vec!["elect-leaders", "--help"]),
+        ("help-cluster.txt", vec!["cluster", "--help"]),
         ("help-brokers.txt", vec!["brokers", "--help"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))

@@ -3,11 +3,14 @@
 
 mod architecture;
 mod bad_input;
+mod client;
 mod cluster;
 mod commands;
 mod golden;
 mod kcat;
+mod local_cluster;
 mod main_job;
-mod runs;
 mod quorum;
+mod recovery;
+mod runs;
 mod workloads;

@@ -24,8 +24,8 @@ const UNSET: i16 = -1;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("action").required(true))]
 #[command(after_help = "Settings: min.insync.replicas, unclean.recovery.strategy (Proactive, \
-                        Balanced, Manual), unclean.leader.election.enable, ackmark.hwm.gate, \
-                        ackmark.isr.wait, ackmark.isr.expand.")]
+                        Balanced, Manual), unclean.leader.election.enable, ackmark.compat (kip, \
+                        kafka-4.2), ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand.")]
 pub struct TopicsArguments {
     #[command(flatten)]
     cluster: ClusterArguments,

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`.
+//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`.
 
 mod answers;
 mod controller_link;
@@ -17,6 +17,7 @@ mod offsets;
 mod replicas;
 mod requests;
 mod shard;
+mod topic_pages;
 mod trace;
 
 use std::io::{self, Write as _};

@@ -288,6 +288,8 @@ impl Lifecycle {
                 metadata_end: self.metadata_end,
                 want_fence: !self.ready,
                 want_shut_down: self.state == LifecycleState::PendingControlledShutdown,
+                // A directory that fails ends the process.
+                offline_log_dirs: Vec::new(),
             }),
         });
     }

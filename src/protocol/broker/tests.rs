@@ -41,6 +41,7 @@ fn step(lifecycle: &mut Lifecycle, millis: u64, input: LifecycleInput) -> Vec<Li
 
 fn heartbeat(metadata_end: i64, want_fence: bool, want_shut_down: bool) -> LifecycleOutput {
     LifecycleOutput::Heartbeat(Heartbeat {
+        offline_log_dirs: vec![],
         broker: BROKER,
         epoch: BrokerEpoch(60),
         metadata_end: Offset(metadata_end),

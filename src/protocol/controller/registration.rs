@@ -6,7 +6,7 @@ use super::{Controller, Registration};
 use crate::protocol::metadata::{
     BrokerRegistration, FeatureRange, METADATA_VERSION_FEATURE, Record, RegisterBroker,
 };
-use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime};
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, TopicPartition};
 
 /// Producer ids handed out at a time, as Kafka does.
 const PRODUCER_ID_BLOCK: i32 = 1000;
@@ -63,10 +63,20 @@ impl Controller {
     pub(super) fn unregister(&mut self, broker: BrokerId) -> Result<(), ErrorCode> {
         let registration = self.metadata.broker(broker).ok_or(ErrorCode::BrokerIdNotRegistered)?;
         let epoch = registration.epoch;
-        if self.settings.quirks.unregister_keeps_elr || !self.elr_on() {
-            self.leave_isrs(broker);
-        } else {
-            self.leave_isrs_and_elrs(broker);
+        let leave = |controller: &mut Controller, id: TopicPartition, from_elr: bool| {
+            let rules = controller.topic_rules(id.topic);
+            let keeps = rules.is_some_and(|rules| rules.quirks.unregister_keeps_elr);
+            if !(from_elr && keeps) {
+                controller.leave_partition(id, broker, !keeps);
+            }
+        };
+        for id in self.partitions_where(|partition| partition.isr.contains(&broker)) {
+            leave(self, id, false);
+        }
+        if self.elr_on() {
+            for id in self.partitions_where(|partition| partition.elr.contains(&broker)) {
+                leave(self, id, true);
+            }
         }
         self.sessions.end(broker);
         self.write(Record::UnregisterBroker { broker, epoch });

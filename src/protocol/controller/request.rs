@@ -115,7 +115,7 @@ pub struct Registration {
 }
 
 /// BrokerHeartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Who.
     pub broker: BrokerId,
@@ -127,6 +127,8 @@ pub struct Heartbeat {
     pub want_fence: bool,
     /// It wants to stop.
     pub want_shut_down: bool,
+    /// Its log directories that failed.
+    pub offline_log_dirs: Vec<DirectoryId>,
 }
 
 /// Answer to a [`Heartbeat`].

@@ -67,7 +67,9 @@ pub struct Settings {
     pub unclean_recovery_manager: bool,
     /// What `LastKnownElr` held before the feature was turned off; read only at level 0.
     pub last_known_when_off: LastKnown,
-    /// Departures from the KIP.
+    /// With which `compat` a new metadata log starts, as the cluster's value.
+    pub compat: Compat,
+    /// Departures from the KIP, where neither topic nor cluster has a value of `compat`.
     pub quirks: Quirks,
 }
 
@@ -81,6 +83,7 @@ impl Settings {
             elr_level: 2,
             unclean_recovery_manager: true,
             last_known_when_off: LastKnown::Leader,
+            compat: Compat::Kip,
             quirks: Quirks::of(Compat::Kip),
         }
     }

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::ELR_FEATURE;
 use super::record::{
     BrokerRegistrationChange, ConfigResource, Partition, PartitionChange, Record, RegisterBroker,
 };
 use super::registration::{BrokerRegistration, PartitionRegistration};
-use super::topic_config::TopicConfig;
+use super::topic_config::{self, TopicConfig};
 use crate::protocol::partition::Peer;
 use crate::types::{BrokerEpoch, BrokerId, Offset, PartitionId, TopicId, TopicPartition};
 
@@ -21,6 +22,15 @@ pub struct TopicMetadata {
     pub id: TopicId,
     /// Its partitions.
     pub partitions: BTreeMap<PartitionId, PartitionRegistration>,
+}
+
+impl TopicMetadata {
+    /// `min(min_isr, replica count of partition 0)`, the controller's effective min ISR
+    /// (spec/kip966.md 2.6).
+    pub fn effective_min_isr(&self, min_isr: usize) -> usize {
+        let first = self.partitions.get(&PartitionId(0));
+        min_isr.min(first.map_or(min_isr, |first| first.replicas.len()))
+    }
 }
 
 /// Why a record does not fit the state it is applied to. The log is damaged, or it is not the log
@@ -152,20 +162,19 @@ impl ClusterMetadata {
     /// A topic's settings: its own value, else the cluster's, else the default. A value that this
     /// version does not understand (written by a newer one) counts as unset.
     pub fn topic_config(&self, name: &str) -> TopicConfig {
-        let topic = ConfigResource::Topic(name.to_owned());
-        let cluster_first = self.configs(&ConfigResource::Cluster).chain(self.configs(&topic));
-        cluster_first.fold(TopicConfig::UNSET, |config, (key, value)| {
-            config.with(key, value).unwrap_or(config)
-        })
+        let (cluster, topic) = (ConfigResource::Cluster, ConfigResource::Topic(name.to_owned()));
+        let compat =
+            [&topic, &cluster].into_iter().find_map(|of| self.config(of, topic_config::COMPAT));
+        let unset =
+            TopicConfig::unset(compat.and_then(topic_config::compat), self.feature(ELR_FEATURE));
+        let cluster_first = self.configs(&cluster).chain(self.configs(&topic));
+        cluster_first.fold(unset, |config, (key, value)| config.with(key, value).unwrap_or(config))
     }
 
-    /// `min(min.insync.replicas, replica count of partition 0)`, the controller's effective min ISR
-    /// (spec/kip966.md 2.6); `None` for an unknown topic.
+    /// A topic's effective min ISR; `None` for an unknown topic.
     pub fn effective_min_isr(&self, id: TopicId) -> Option<usize> {
         let topic = self.topic(id)?;
-        let min_isr = self.topic_config(&topic.name).min_isr;
-        let replica_count = topic.partitions.get(&PartitionId(0)).map(|first| first.replicas.len());
-        Some(min_isr.min(replica_count.unwrap_or(min_isr)))
+        Some(topic.effective_min_isr(self.topic_config(&topic.name).min_isr))
     }
 
     /// Finalized level of a feature; 0 if it is off.

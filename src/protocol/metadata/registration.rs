@@ -63,6 +63,13 @@ impl BrokerRegistration {
         !self.fenced && !self.in_controlled_shutdown
     }
 
+    /// Whether a replica in `directory` can be used: not chosen yet, or one that the broker has.
+    pub fn has_online(&self, directory: DirectoryId) -> bool {
+        directory == DirectoryId::UNASSIGNED
+            || self.log_dirs.is_empty()
+            || self.log_dirs.contains(&directory)
+    }
+
     /// The endpoint with this listener name, else the first one.
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
         let named = self.endpoints.iter().find(|endpoint| endpoint.name == listener);
@@ -71,6 +78,13 @@ impl BrokerRegistration {
 }
 
 impl PartitionRegistration {
+    /// Where a replica lives, as far as that was said.
+    pub fn directory_of(&self, replica: BrokerId) -> DirectoryId {
+        let index = self.replicas.iter().position(|&id| id == replica);
+        let directory = index.and_then(|index| self.directories.get(index));
+        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+    }
+
     /// What a replica's own machine needs to know; a replica does not learn the ELR.
     pub fn to_partition_metadata(&self) -> PartitionMetadata {
         PartitionMetadata {

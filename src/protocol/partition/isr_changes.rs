@@ -80,7 +80,7 @@ impl Leader {
         self.term.partition_epoch = committed.partition_epoch;
         self.isr = IsrState::Committed { isr: committed.isr };
         self.refresh_followers(&local.settings, &local.peers);
-        self.advance_high_watermark(local, now, out);
+        self.committed_isr_changed(local, now, out);
     }
 
     /// The controller refused `proposal`.

@@ -17,7 +17,10 @@ use super::message::{
 use super::parked_fetches::{ParkedFetches, readable};
 use super::pending_produce::{PendingProduces, Waiter};
 use super::replica_progress::ReplicaProgress;
-use crate::types::{Acks, BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
+use crate::types::{
+    Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, LeaderEpoch, MonotonicTime, Offset,
+    ProduceUnderMinIsr,
+};
 
 /// What only a leader keeps.
 #[derive(Debug)]
@@ -94,7 +97,23 @@ impl Leader {
         let (term, followers) = (self.term, &self.followers);
         let refusal = |fetch: &Fetch| refusal(term.leader_epoch, followers, fetch);
         self.fetches.refuse(refusal, &local.log, out);
+        self.committed_isr_changed(local, now, out);
+    }
+
+    /// The committed ISR is another one: the high watermark may move, or may not for a while.
+    pub(super) fn committed_isr_changed(
+        &mut self,
+        local: &mut Local,
+        now: MonotonicTime,
+        out: &mut Vec<Output>,
+    ) {
         self.advance_high_watermark(local, now, out);
+        let settings = &local.settings;
+        let fails = settings.produce_under_min_isr == ProduceUnderMinIsr::Fail
+            && settings.hwm_gate == HwmGate::Kip966;
+        if fails && self.is_under_min_isr(settings) {
+            self.produces.fail_uncommitted(ErrorCode::NotEnoughReplicasAfterAppend, out);
+        }
     }
 
     /// Leadership is lost: everybody who waits is told so.

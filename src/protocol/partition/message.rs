@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::types::{
     Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, LeaderEpoch,
-    MonotonicTime, Offset, PartitionEpoch,
+    MonotonicTime, Offset, PartitionEpoch, ProduceUnderMinIsr,
 };
 
 /// Names a client request across the machine's outputs; unique per shard, chosen by the shell.
@@ -22,6 +22,8 @@ pub struct Settings {
     pub isr_wait: IsrWait,
     /// `isr.expand`.
     pub isr_expand: IsrExpand,
+    /// What becomes of waiting produces once the committed ISR is under min ISR.
+    pub produce_under_min_isr: ProduceUnderMinIsr,
     /// `replica.lag.time.max.ms`.
     pub lag_time_max: Duration,
     /// `replica.fetch.backoff.ms`: a follower's pause after a failed fetch.

@@ -79,6 +79,12 @@ impl PendingProduces {
         self.earliest_deadline = self.for_committed.iter().map(|waiter| waiter.deadline).min();
     }
 
+    /// The high watermark will not move for a while: no `acks=all` waiter waits any longer.
+    pub(super) fn fail_uncommitted(&mut self, error: ErrorCode, out: &mut Vec<Output>) {
+        out.extend(self.for_committed.drain(..).map(|waiter| answer(&waiter, Some(error))));
+        self.earliest_deadline = None;
+    }
+
     /// Leadership is lost: nobody waits any longer.
     pub(super) fn fail_all(&mut self, error: ErrorCode, out: &mut Vec<Output>) {
         let waiters = self.for_durable.drain(..).chain(self.for_committed.drain(..));

@@ -143,6 +143,7 @@ impl World {
             metadata_end: Offset(i64::MAX),
             want_fence: fence,
             want_shut_down: shut_down,
+            offline_log_dirs: vec![],
         };
         self.ask(Request::Heartbeat(heartbeat))
     }

@@ -103,6 +103,10 @@ fn leader_step(machine: &mut Machine, trace: &mut Trace, step: &Value) {
         "produce" => produce(machine, trace, step),
         "fetch" => fetch(machine, trace, step),
         "metadata" => change_metadata(machine, trace, step),
+        "produce_timeout" => {
+            machine.now_ms += PRODUCE_TIMEOUT_MS;
+            machine.step(Input::Tick);
+        }
         "shrink_tick" => {
             machine.step(Input::Tick);
         }
