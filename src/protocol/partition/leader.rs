@@ -110,7 +110,7 @@ impl Leader {
         self.advance_high_watermark(local, now, out);
         let settings = &local.settings;
         let fails = settings.produce_under_min_isr == ProduceUnderMinIsr::Fail
-            && settings.hwm_gate == HwmGate::Kip966;
+            && settings.hwm_gate != HwmGate::Legacy;
         if fails && self.is_under_min_isr(settings) {
             self.produces.fail_uncommitted(ErrorCode::NotEnoughReplicasAfterAppend, out);
         }
