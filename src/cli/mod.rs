@@ -48,6 +48,7 @@ enum Command {
     Topics(admin::TopicsArguments),
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
+    Quorum(admin::QuorumArguments),
     BenchController(bench_controller::BenchControllerArguments),
 }
 
@@ -65,6 +66,7 @@ pub fn main() -> ExitCode {
         Command::Topics(arguments) => admin::run_topics(&arguments),
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
+        Command::Quorum(arguments) => admin::run_quorum(&arguments),
         Command::BenchController(arguments) => bench_controller::run(&arguments),
     };
     match outcome {

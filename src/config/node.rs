@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind};
+use crate::types::{
+    AlterPartitionPolicy, BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind,
+};
 
 /// How a broker's logs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub struct BrokerConfig {
     pub in_flight_requests_max: usize,
     /// Bytes of appends not yet durable per shard before producers are no longer read from.
     pub undurable_bytes_max: usize,
+    /// How ISR proposals are sent.
+    pub alter_partition: AlterPartitionPolicy,
 }
 
 /// The controller.

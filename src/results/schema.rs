@@ -69,6 +69,9 @@ pub struct Workload {
     pub name: String,
     /// The cluster, by the workload file's keys.
     pub cluster: BTreeMap<String, Value>,
+    /// `[election]`.
+    #[serde(default)]
+    pub election: BTreeMap<String, Value>,
     /// The load, by the workload file's keys.
     pub load: BTreeMap<String, Value>,
     /// The matrix, by the workload file's keys.

@@ -1,8 +1,8 @@
-//! One controller and its brokers as child processes on loopback, in a folder of their own.
+//! Controllers and their brokers as child processes on loopback, in a folder of their own.
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,9 @@ pub enum ClusterError {
         #[source]
         source: io::Error,
     },
+    /// No port for a controller.
+    #[error("cannot find a free port: {0}")]
+    Port(#[source] io::Error),
     /// A node's configuration could not be written down.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -57,7 +60,7 @@ pub enum ClusterError {
 /// A running cluster. Dropping it kills all nodes; the folder stays.
 #[derive(Debug)]
 pub struct Cluster {
-    controller: Child,
+    controllers: Vec<Child>,
     brokers: Vec<Broker>,
 }
 
@@ -68,7 +71,7 @@ struct Broker {
 }
 
 impl Cluster {
-    /// Starts the controller, then all brokers at once, and waits until each listens.
+    /// Starts the controllers, then all brokers at once, and waits until each listens.
     ///
     /// # Errors
     /// [`ClusterError`], with the failed node's own words; then no process is left.
@@ -76,13 +79,11 @@ impl Cluster {
         let folder = &plan.folder;
         fs::create_dir(folder)
             .map_err(|source| ClusterError::Files { path: folder.clone(), source })?;
-        let controller_file = controller_config(plan).to_toml()?;
-        let mut controller = start(plan, "controller", "controller", &controller_file)?;
-        let controller_address = controller.listening(START_PATIENCE)?;
+        let (controllers, addresses) = start_controllers(plan)?;
         let ids = 1..=plan.settings.brokers;
         let started: Vec<Child> = ids
             .map(|id| {
-                let file = broker_config(plan, id, controller_address).to_toml()?;
+                let file = broker_config(plan, id, &addresses).to_toml()?;
                 start(plan, &format!("broker-{id}"), "broker", &file)
             })
             .collect::<Result<_, ClusterError>>()?;
@@ -91,7 +92,7 @@ impl Cluster {
             Ok(Broker { child, address })
         };
         let brokers = started.into_iter().map(announced).collect::<Result<_, ChildError>>()?;
-        Ok(Cluster { controller, brokers })
+        Ok(Cluster { controllers, brokers })
     }
 
     /// A broker that answers for the whole cluster.
@@ -102,7 +103,8 @@ impl Cluster {
     /// Every node's name and use of the machine since it started.
     pub fn usage(&self) -> Vec<(String, ProcessUse)> {
         let brokers = self.brokers.iter().map(|broker| &broker.child);
-        std::iter::once(&self.controller)
+        self.controllers
+            .iter()
             .chain(brokers)
             .map(|child| (child.name().to_owned(), ProcessUse::of(child.pid())))
             .collect()
@@ -113,7 +115,7 @@ impl Cluster {
     /// # Errors
     /// [`ChildError::Ended`] for the first that does not, with its own words.
     pub fn check_running(&mut self) -> Result<(), ChildError> {
-        self.controller.check_running()?;
+        self.controllers.iter_mut().try_for_each(Child::check_running)?;
         self.brokers.iter_mut().try_for_each(|broker| broker.child.check_running())
     }
 
@@ -121,11 +123,39 @@ impl Cluster {
     pub fn stop(self) -> Vec<String> {
         let mut complaints = Vec::new();
         let brokers = self.brokers.into_iter().map(|broker| broker.child).collect();
-        for children in [brokers, vec![self.controller]] {
+        for children in [brokers, self.controllers] {
             complaints.extend(stop_all(children));
         }
         complaints
     }
+}
+
+/// All controllers, listening, in order of their ids. The first one names the voters and stands as
+/// their leader at once: it starts last, when the others are there to vote.
+fn start_controllers(plan: &Plan<'_>) -> Result<(Vec<Child>, Vec<SocketAddr>), ClusterError> {
+    let ids = (defaults::CONTROLLER_NODE_ID..).map(BrokerId);
+    let voters: Vec<_> = match plan.settings.controllers {
+        1 => Vec::new(),
+        count => ids.zip(free_addresses(count).map_err(ClusterError::Port)?).collect(),
+    };
+    let start_one = |voter: Option<&(BrokerId, SocketAddr)>| {
+        let name = voter.map_or("controller".to_owned(), |(id, _)| format!("controller-{id}"));
+        let file = controller_config(plan, &name, voter, &voters).to_toml()?;
+        let mut child = start(plan, &name, "controller", &file)?;
+        let address = child.listening(START_PATIENCE)?;
+        Ok::<_, ClusterError>((child, address))
+    };
+    let others = voters.iter().skip(1).map(|voter| start_one(Some(voter)));
+    let others: Vec<_> = others.collect::<Result<_, _>>()?;
+    let first = start_one(voters.first())?;
+    Ok(std::iter::once(first).chain(others).unzip())
+}
+
+/// Voters must know each other's ports before any of them listens. These were free a moment ago.
+pub(super) fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind(any_port())).collect::<Result<_, _>>()?;
+    held.iter().map(TcpListener::local_addr).collect()
 }
 
 fn stop_all(mut children: Vec<Child>) -> Vec<String> {
@@ -172,31 +202,39 @@ fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
-fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
+/// `voter` is one of `voters`, or the only one there is.
+fn controller_config(
+    plan: &Plan<'_>,
+    name: &str,
+    voter: Option<&(BrokerId, SocketAddr)>,
+    voters: &[(BrokerId, SocketAddr)],
+) -> ControllerConfig {
+    let alone = (BrokerId(defaults::CONTROLLER_NODE_ID), any_port());
+    let &(node_id, listen) = voter.unwrap_or(&alone);
     ControllerConfig {
-        node_id: BrokerId(defaults::CONTROLLER_NODE_ID),
+        node_id,
         cluster_id: CLUSTER_ID.to_owned(),
-        listen: any_port(),
-        data_dir: PathBuf::from("controller"),
+        listen,
+        data_dir: PathBuf::from(name),
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
-        voters: Vec::new(),
+        voters: voters.to_vec(),
         election_timeout: defaults::ELECTION_TIMEOUT,
         snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
         metrics_listen: None,
-        election: defaults::ELECTION,
+        election: plan.settings.election,
     }
 }
 
-fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerConfig {
+fn broker_config(plan: &Plan<'_>, id: usize, controllers: &[SocketAddr]) -> BrokerConfig {
     let settings = plan.settings;
     BrokerConfig {
         node_id: BrokerId(id as i32),
         cluster_id: CLUSTER_ID.to_owned(),
         listen: any_port(),
         data_dir: PathBuf::from(format!("broker-{id}")),
-        controllers: vec![controller],
+        controllers: controllers.to_vec(),
         metrics_listen: None,
         engine: plan.engine,
         shards: settings.shards,
@@ -218,5 +256,6 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,
         undurable_bytes_max: settings.undurable_bytes_max,
+        alter_partition: settings.alter_partition,
     }
 }

@@ -120,7 +120,8 @@ pub fn run(
     let origin = Origin {
         workload,
         run_id: &settings.run_id,
-        processes: workload.cluster.brokers + 2,
+        // This one too.
+        processes: workload.cluster.controllers + workload.cluster.brokers + 1,
         started: (SystemTime::now(), Instant::now()),
     };
     let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;

@@ -20,6 +20,22 @@ pub use recovery::{Compat, UncleanRecovery};
 pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
 pub use time::MonotonicTime;
 
+/// How a broker's ISR proposals become AlterPartition requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlterPartitionPolicy {
+    /// At most one request is in flight; off: a proposal leaves at once, whatever is unanswered.
+    pub single_flight: bool,
+    /// Proposals that wait leave together; off: each has a request of its own.
+    pub batched: bool,
+}
+
+impl Default for AlterPartitionPolicy {
+    /// As in Kafka: both.
+    fn default() -> AlterPartitionPolicy {
+        AlterPartitionPolicy { single_flight: true, batched: true }
+    }
+}
+
 /// What a producer waits for before it calls a record acknowledged (Kafka `acks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acks {

@@ -37,6 +37,7 @@ fn help_reads_as_recorded() {
         ("help-elect-leaders.txt", vec!["elect-leaders", "--help"]),
         ("help-cluster.txt", vec!["cluster", "--help"]),
         ("help-brokers.txt", vec!["brokers", "--help"]),
+        ("help-quorum.txt", vec!["quorum", "--help"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args(arguments)

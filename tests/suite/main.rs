@@ -10,6 +10,7 @@ mod golden;
 mod kcat;
 mod local_cluster;
 mod main_job;
+mod metrics;
 mod quorum;
 mod recovery;
 mod runs;

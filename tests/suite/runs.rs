@@ -29,10 +29,15 @@ struct Ended {
 impl Run {
     /// Two cells a repeat, `repeats` times, each measured for `duration`.
     fn start(repeats: usize, duration: &str) -> Run {
+        Run::start_on("", repeats, duration)
+    }
+
+    /// The same with more in the cluster's table, or after it.
+    fn start_on(cluster: &str, repeats: usize, duration: &str) -> Run {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("data")).expect("a writable folder");
         let workload = format!(
-            "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
+            "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n{cluster}\
              [load]\nwarmup = \"100ms\"\nduration = \"{duration}\"\nrepeats = {repeats}\n\
              [matrix]\nacks = [1, \"all\"]\nrate = [\"500/s\"]\n"
         );
@@ -139,6 +144,23 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
         assert!(ended.results()[0].join(percentiles).exists());
     }
     assert!(ended.output.contains("where the ack p50 went"), "{}", ended.output);
+}
+
+#[test]
+fn a_run_on_three_controllers_and_other_rules_completes() {
+    let cluster = "controllers = 3\nalter_partition_batched = false\n[election]\nelr_level = 0\n";
+    let run = Run::start_on(cluster, 1, "300ms");
+    let ended = run.after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    assert_eq!(result.status, Status::Complete);
+    assert_eq!(result.workload.cluster["controllers"], 3);
+    assert_eq!(result.workload.cluster["alter_partition_batched"], false);
+    assert_eq!(result.workload.election["elr_level"], 0);
+    let names: Vec<&str> =
+        result.cells[0].repeats[0].nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names[..3], ["controller-100", "controller-101", "controller-102"]);
+    assert_eq!(names.len(), 7);
 }
 
 #[test]

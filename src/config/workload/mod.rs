@@ -10,8 +10,11 @@ pub(super) use raw::{ENGINES, durability_modes};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, AlterPartitionPolicy, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait,
+};
 
+use super::node::ElectionConfig;
 use super::{ConfigError, defaults};
 
 /// One experiment.
@@ -30,6 +33,8 @@ pub struct Workload {
 /// The cluster each cell runs on; a fresh one for each engine and durability mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
+    /// Controller processes, the voters of the metadata log: 1 or 3.
+    pub controllers: usize,
     /// Broker processes; at least the replication factor.
     pub brokers: usize,
     /// Replicas of each partition.
@@ -66,6 +71,10 @@ pub struct Cluster {
     pub session_timeout: Duration,
     /// How long the controller lets metadata records wait for company.
     pub metadata_append_linger: Duration,
+    /// How brokers send ISR proposals.
+    pub alter_partition: AlterPartitionPolicy,
+    /// How leaders are elected and recovered; the `[election]` table.
+    pub election: ElectionConfig,
 }
 
 /// `commit.route` as chosen.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::config::election::RawElection;
+use crate::config::node_file::alter_partition;
 use crate::config::read::{ConfigError, Field, List, Source, whole};
 use crate::config::{defaults, units};
 use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
@@ -18,6 +20,8 @@ struct RawWorkload {
     #[serde(default)]
     cluster: RawCluster,
     #[serde(default)]
+    election: RawElection,
+    #[serde(default)]
     load: RawLoad,
     #[serde(default)]
     matrix: RawMatrix,
@@ -28,6 +32,7 @@ struct RawWorkload {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct RawCluster {
+    controllers: Field,
     brokers: Field,
     replication_factor: Field,
     min_isr: Field,
@@ -47,6 +52,8 @@ struct RawCluster {
     heartbeat_interval: Field,
     session_timeout: Field,
     metadata_append_linger: Field,
+    alter_partition_single_flight: Field,
+    alter_partition_batched: Field,
 }
 
 #[derive(Deserialize, Default)]
@@ -99,7 +106,7 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
     let source = Source::new(file, text);
     let raw: RawWorkload = source.raw()?;
     let name = source.needed("name", &raw.name, folder_name)?;
-    let cluster = cluster(&source, &raw.cluster)?;
+    let cluster = cluster(&source, &raw)?;
     let load = load(&source, &raw.load)?;
     if load.batch_bytes > cluster.message_bytes_max {
         let problem =
@@ -149,12 +156,19 @@ fn folder_name(value: &units::Scalar) -> Result<String, String> {
         .to_owned())
 }
 
-fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError> {
+fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, ConfigError> {
+    let raw = &workload.cluster;
     let (brokers, replication_factor, min_isr) = replication(source, raw)?;
     let (heartbeat_interval, session_timeout) = liveness(source, raw)?;
     let (segment_bytes, message_bytes_max) = segment(source, raw)?;
     let memory = |key, field, default| source.bytes(key, field, default, 1 << 20..=1 << 36);
     Ok(Cluster {
+        controllers: source.or(
+            "cluster.controllers",
+            &raw.controllers,
+            defaults::CONTROLLERS,
+            controllers,
+        )?,
         brokers,
         replication_factor,
         min_isr,
@@ -213,7 +227,21 @@ fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError
             defaults::METADATA_APPEND_LINGER,
             units::duration,
         )?,
+        alter_partition: alter_partition(
+            source,
+            "cluster.",
+            [&raw.alter_partition_single_flight, &raw.alter_partition_batched],
+        )?,
+        election: workload.election.checked(source)?,
     })
+}
+
+/// A majority of two is both: a second voter would only add a way to stop.
+fn controllers(value: &units::Scalar) -> Result<usize, String> {
+    match units::count(1..=3)(value) {
+        Ok(count) if count != 2 => Ok(whole(count)),
+        Ok(_) | Err(_) => Err("must be 1 or 3".to_owned()),
+    }
 }
 
 /// min ISR <= replication factor <= brokers.

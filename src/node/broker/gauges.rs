@@ -125,11 +125,15 @@ impl Shard {
     }
 }
 
-/// Serves the sum over all shards at `address`, on a thread of its own.
-pub(super) fn serve(address: SocketAddr, shards: Vec<Arc<Gauges>>) -> Result<(), BrokerError> {
+/// Serves the sum over all shards at `address`, on a thread of its own. Gives where it listens.
+pub(super) fn serve(
+    address: SocketAddr,
+    shards: Vec<Arc<Gauges>>,
+) -> Result<SocketAddr, BrokerError> {
     let failed = |source| BrokerError::Listen { address, source };
     let listener = std::net::TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
     let serve = move || {
@@ -140,7 +144,9 @@ pub(super) fn serve(address: SocketAddr, shards: Vec<Arc<Gauges>>) -> Result<(),
         });
     };
     let spawned = thread::Builder::new().name("metrics".into()).spawn(serve);
-    spawned.map(drop).map_err(|source| BrokerError::System { operation: "start a thread", source })
+    spawned
+        .map(|_| bound)
+        .map_err(|source| BrokerError::System { operation: "start a thread", source })
 }
 
 fn render(shards: &[Arc<Gauges>]) -> Result<String, fmt::Error> {

@@ -20,7 +20,7 @@ mod shard;
 mod topic_pages;
 mod trace;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -129,14 +129,13 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
     watch_signals(mailboxes[0].clone())?;
     let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
-    if let Some(address) = config.metrics_listen {
-        gauges::serve(address, gauges.clone())?;
-    }
+    let metrics = config.metrics_listen.map(|address| gauges::serve(address, gauges.clone()));
+    let metrics = metrics.transpose()?;
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
         let link = match id {
-            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config)?),
+            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config, metrics)?),
             _ => None,
         };
         let (config, mailboxes, preparer, ended) =
@@ -207,11 +206,4 @@ fn cpus(config: &BrokerConfig) -> Result<Vec<usize>, BrokerError> {
         return Err(BrokerError::TooFewCpus { shards: config.shards, cpus: allowed.len() });
     }
     Ok(allowed)
-}
-
-/// Says on standard output where this node listens: one JSON line, read by whoever started it.
-pub(super) fn announce(address: SocketAddr) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::json!({ "listening": address.to_string() }))?;
-    out.flush()
 }

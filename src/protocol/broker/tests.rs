@@ -5,8 +5,8 @@ use crate::protocol::controller::{AlterPartition, Heartbeat, HeartbeatReply, Reg
 use crate::protocol::metadata::IncarnationId;
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::types::{
-    BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset, PartitionEpoch,
-    PartitionId, TopicId, TopicPartition,
+    AlterPartitionPolicy, BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset,
+    PartitionEpoch, PartitionId, TopicId, TopicPartition,
 };
 
 const INTERVAL: Duration = Duration::from_millis(2000);
@@ -255,6 +255,36 @@ fn one_request_in_flight_and_the_rest_goes_out_together() {
         ask(&mut queue, 5, answer(&[(0, Ok(committed()))])),
         [is_committed(0, 4), sends(&[(1, 4), (2, 4)])]
     );
+}
+
+#[test]
+fn without_batches_each_proposal_has_its_own_request_in_turn() {
+    let mut queue = queue().under(AlterPartitionPolicy { single_flight: true, batched: false });
+    assert_eq!(propose(&mut queue, 0, 4), [sends(&[(0, 4)])]);
+    assert_eq!(propose(&mut queue, 2, 4), []);
+    assert_eq!(propose(&mut queue, 1, 4), []);
+    for (answered, next) in [(0, 1), (1, 2)] {
+        let out = ask(&mut queue, 5, answer(&[(answered, Ok(committed()))]));
+        assert_eq!(out, [is_committed(answered, 4), sends(&[(next, 4)])]);
+    }
+    assert_eq!(ask(&mut queue, 5, answer(&[(2, Ok(committed()))])), [is_committed(2, 4)]);
+}
+
+#[test]
+fn without_single_flight_proposals_leave_at_once_and_are_answered_in_turn() {
+    let mut queue = queue().under(AlterPartitionPolicy { single_flight: false, batched: true });
+    assert_eq!(propose(&mut queue, 1, 4), [sends(&[(1, 4)])]);
+    assert_eq!(propose(&mut queue, 0, 4), [sends(&[(0, 4)])]);
+    assert_eq!(queue.deadline(), None);
+    assert_eq!(ask(&mut queue, 5, answer(&[(1, Ok(committed()))])), [is_committed(1, 4)]);
+    // Whatever the second request's answer says of the first one's partition is not its business.
+    let foreign = answer(&[(1, Ok(committed())), (0, Err(ErrorCode::IneligibleReplica))]);
+    assert_eq!(ask(&mut queue, 6, foreign), [is_refused(0, 4, ErrorCode::IneligibleReplica)]);
+    // Those that waited for the connection leave together.
+    ask(&mut queue, 7, IsrProposalsInput::Disconnected);
+    propose(&mut queue, 3, 4);
+    propose(&mut queue, 2, 4);
+    assert_eq!(ask(&mut queue, 8, IsrProposalsInput::Connected), [sends(&[(2, 4), (3, 4)])]);
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl IsrState {
         }
     }
 
+    /// Whether the pending proposal is for exactly these members.
+    pub(super) fn proposes(&self, isr: &[BrokerId]) -> bool {
+        self.pending().is_some_and(|proposal| {
+            proposal.isr.len() == isr.len() && proposal.isr.iter().all(|(id, _)| isr.contains(id))
+        })
+    }
+
     /// Size of the ISR that gate and admission count as committed.
     pub(super) fn counted(&self, wait: IsrWait) -> usize {
         match (self.pending(), wait) {

@@ -270,9 +270,12 @@ impl Leader {
     /// record comes after the reply that committed it) and says nothing of the proposal's fate, so
     /// it stays pending. Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark
     /// from waiting for a member the controller is about to commit.
-    fn adopt(&mut self, local: &Local, metadata: PartitionMetadata) {
+    fn adopt(&mut self, local: &mut Local, metadata: PartitionMetadata) {
         let before = std::mem::replace(&mut self.term, Term::of(&metadata));
         if self.term.partition_epoch > before.partition_epoch {
+            if self.isr.proposes(&metadata.isr) {
+                self.count_isr_change(local);
+            }
             self.isr = IsrState::Committed { isr: metadata.isr };
         }
         let known = std::mem::take(&mut self.followers);

@@ -25,6 +25,7 @@ fn result() -> RunResult {
             cluster: BTreeMap::new(),
             load: BTreeMap::new(),
             matrix: BTreeMap::new(),
+            election: BTreeMap::new(),
             flush: BTreeMap::new(),
         },
         cells: Vec::new(),
