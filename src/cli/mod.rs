@@ -5,12 +5,15 @@
 mod admin;
 mod bench_controller;
 mod bench_floor;
+mod completions;
 mod drive;
 mod exit;
+mod man;
 mod node;
 mod probe;
 mod report;
 mod run;
+mod schema;
 mod signals;
 
 use std::io::{self, Write};
@@ -23,11 +26,13 @@ use self::exit::Failure;
 /// Measures what durability costs an acknowledged write: page cache, fsync and O_DIRECT under
 /// Kafka's replication rules.
 #[derive(Debug, Parser)]
-#[command(name = "ackmark", version, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
+#[command(name = "ackmark", version = VERSION, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ACKMARK_COMMIT"), ")");
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
@@ -47,6 +52,9 @@ enum Command {
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
     BenchController(bench_controller::BenchControllerArguments),
+    Schema(schema::SchemaArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -63,6 +71,9 @@ pub fn main() -> ExitCode {
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
         Command::BenchController(arguments) => bench_controller::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -3,14 +3,25 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Written into every result; a reader refuses others.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The JSON Schema (draft 7) of a result of this version. It asks only for what a reader needs:
+/// unknown keys are tolerated.
+pub fn json_schema() -> Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<RunResult>();
+    schema.insert("title".to_owned(), "ackmark result".into());
+    schema.to_value()
+}
+
 /// Everything known about one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -42,18 +53,26 @@ pub struct RunResult {
 }
 
 /// The program that measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// `ackmark`.
     pub name: String,
     /// Package version.
     pub version: String,
+    /// The commit it was built from, `-dirty` if sources had been changed; `unknown` where it was
+    /// built without git, and in results from before this key.
+    #[serde(default = "unknown")]
+    pub commit: String,
     /// `release` or `debug`; figures of a debug build are not valid.
     pub build: String,
 }
 
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
 /// How far a run or a cell came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// As planned.
@@ -63,7 +82,7 @@ pub enum Status {
 }
 
 /// The workload as meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Names the folder.
     pub name: String,
@@ -78,7 +97,7 @@ pub struct Workload {
 }
 
 /// One point of the matrix, all its repeats merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Position in the matrix.
     pub index: usize,
@@ -119,7 +138,7 @@ pub struct Cell {
 }
 
 /// The factors of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Factors {
     /// `0`, `1` or `all`.
     pub acks: String,
@@ -146,7 +165,7 @@ pub struct Factors {
 
 /// Records whose intended send time lies in the measured part, and what became of them.
 /// `due = sent + unsent`; unless `acks=0`, `sent = acknowledged + failed + unanswered`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Due by the schedule (open loop), or sent (else).
     pub due_records: u64,
@@ -175,7 +194,7 @@ pub struct Counts {
 }
 
 /// Failed attempts of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCount {
     /// Attempts.
     pub batches: u64,
@@ -184,7 +203,7 @@ pub struct ErrorCount {
 }
 
 /// Asked and achieved.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Records per second; absent unless the loop is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +218,7 @@ pub struct Rate {
 }
 
 /// The latencies of a cell, each from the intended send time of a batch's oldest record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellLatency {
     /// To the acknowledgement.
     pub acknowledged: Latency,
@@ -217,7 +236,7 @@ pub struct CellLatency {
 }
 
 /// One distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Samples.
     pub count: u64,
@@ -249,7 +268,7 @@ pub struct Latency {
 }
 
 /// One stage on the way of an acknowledged batch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Stage name.
     pub name: String,
@@ -262,7 +281,7 @@ pub struct Stage {
 }
 
 /// Whether the stages account for the latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconciliation {
     /// p50 over the batches of the sum of each batch's stages, from the broker's instants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -287,7 +306,7 @@ pub struct Reconciliation {
 
 /// A lower bound of the time from the actual send to the acknowledgement, from parts measured in the
 /// same run. The driver's own timer is no part of it, so it is set against `acknowledged_service`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// How the parts add up, in the parts' names.
     pub formula: String,
@@ -301,7 +320,7 @@ pub struct Floor {
 }
 
 /// One repeat of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeat {
     /// From 0.
     pub repeat: usize,
@@ -335,7 +354,7 @@ pub struct Repeat {
 }
 
 /// One second of a repeat, by the time of the acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Seconds since the measured part began.
     pub second: u64,
@@ -353,7 +372,7 @@ pub struct Interval {
 }
 
 /// One process of the cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// `controller`, `broker-1` …, `driver`.
     pub name: String,

@@ -99,6 +99,7 @@ pub fn tool() -> schema::Tool {
     schema::Tool {
         name: env!("CARGO_PKG_NAME").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: env!("ACKMARK_COMMIT").to_owned(),
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
     }
 }

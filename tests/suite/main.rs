@@ -8,6 +8,7 @@ mod commands;
 mod golden;
 mod kcat;
 mod main_job;
-mod runs;
 mod quorum;
+mod runs;
+mod schemas;
 mod workloads;

@@ -47,8 +47,8 @@ fn a_default_that_clashes_says_it_is_one() {
     let error = refusal("name = \"n\"\n[cluster]\nbrokers = 1");
     assert_eq!(
         error,
-        "w.toml: cluster.replication_factor: the default 3 must be at most cluster.brokers, which \
-         is 1"
+        "w.toml:3:11: cluster.brokers = 1: cluster.replication_factor, by default 3, must be at \
+         most cluster.brokers, which is 1"
     );
 }
 

@@ -11,6 +11,7 @@ fn result() -> RunResult {
         tool: Tool {
             name: "ackmark".to_owned(),
             version: "0.1.0".to_owned(),
+            commit: "0123456789ab".to_owned(),
             build: "release".to_owned(),
         },
         run_id: "00000000-0000-4000-8000-000000000000".to_owned(),
