@@ -8,6 +8,7 @@ mod bench_floor;
 mod completions;
 mod drive;
 mod exit;
+mod live;
 mod man;
 mod node;
 mod probe;

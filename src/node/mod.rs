@@ -3,4 +3,4 @@
 pub mod broker;
 pub mod clean_shutdown;
 pub mod controller;
-mod exporter;
+pub mod exporter;

@@ -20,6 +20,9 @@ pub fn json_schema() -> Value {
     schema.to_value()
 }
 
+/// [`RunResult::status_reason`] of a run that was told to stop.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// Everything known about one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
@@ -33,7 +36,7 @@ pub struct RunResult {
     pub started_at: String,
     /// From start to the last cell's end.
     pub wall_time_s: f64,
-    /// Whether all cells were measured.
+    /// Whether all cells were measured, and the run was not told to stop before its end.
     pub status: Status,
     /// Why not, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,6 +53,13 @@ pub struct RunResult {
     /// What a reader must know before believing a figure.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+impl RunResult {
+    /// Whether the run was told to stop before its end.
+    pub fn is_interrupted(&self) -> bool {
+        self.status_reason.as_deref() == Some(INTERRUPTED)
+    }
 }
 
 /// The program that measured.

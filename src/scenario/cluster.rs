@@ -32,6 +32,17 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// The nodes serve metrics on the ports that follow, if it is there.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Plan<'_> {
+    /// Where node `number` serves metrics: brokers by id, then the controller.
+    fn metrics_of(&self, number: usize) -> Option<SocketAddr> {
+        let run = self.metrics?;
+        let port = u16::try_from(number).ok().and_then(|number| run.port().checked_add(number))?;
+        Some(SocketAddr::new(run.ip(), port))
+    }
 }
 
 /// Why a cluster could not be started, or failed.
@@ -184,7 +195,7 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         voters: Vec::new(),
         election_timeout: defaults::ELECTION_TIMEOUT,
         snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
-        metrics_listen: None,
+        metrics_listen: plan.metrics_of(plan.settings.brokers + 1),
         election: defaults::ELECTION,
     }
 }
@@ -197,7 +208,7 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         listen: any_port(),
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: vec![controller],
-        metrics_listen: None,
+        metrics_listen: plan.metrics_of(id),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,

@@ -7,6 +7,7 @@ mod cluster;
 mod commands;
 mod golden;
 mod kcat;
+mod live;
 mod main_job;
 mod quorum;
 mod runs;
