@@ -15,18 +15,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender};
 
 use crate::node::exporter;
-use crate::scenario::progress::{Progress, Update};
+use crate::scenario::progress::{Progress, SNAPSHOT_INTERVAL, Update, stand_back};
 
 use self::state::State;
 use self::terminal::Terminal;
-
-/// Between two pictures.
-const FRAME: Duration = Duration::from_millis(250);
 
 /// How a run is to be shown.
 #[derive(Clone, Debug)]
@@ -81,6 +78,7 @@ impl Live {
                 .map_err(|source| LiveError::Metrics { address, source })
         };
         let metrics = settings.metrics_listen.map(serve).transpose()?;
+        held(&state).metrics = metrics;
         let terminal = if settings.plain { None } else { Terminal::take() };
         let is_watched = terminal.is_some() || metrics.is_some();
         let (updates, told) = channel::unbounded();
@@ -112,6 +110,7 @@ impl Drop for Live {
 }
 
 fn show(told: &Receiver<Update>, state: &Mutex<State>, mut terminal: Option<Terminal>) {
+    stand_back();
     let mut next_frame = Instant::now();
     loop {
         match told.recv_deadline(next_frame) {
@@ -124,7 +123,7 @@ fn show(told: &Receiver<Update>, state: &Mutex<State>, mut terminal: Option<Term
                 state.apply(update, Instant::now());
             }
             Err(RecvTimeoutError::Timeout) => {
-                next_frame = Instant::now() + FRAME;
+                next_frame = Instant::now() + SNAPSHOT_INTERVAL;
                 if let Some(terminal) = &mut terminal {
                     let state = held(state);
                     terminal.draw(|frame| view::draw(frame, &state, Instant::now()));

@@ -1,6 +1,7 @@
 //! What a run's updates add up to. Pure: the time is an argument.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::scenario::partitions::Partition;
@@ -18,6 +19,8 @@ pub(super) struct State {
     /// Cells of the run, repeats counted.
     pub(super) steps: usize,
     pub(super) started: Instant,
+    /// Where metrics are served.
+    pub(super) metrics: Option<SocketAddr>,
     /// What is done, or was last done, between cells.
     pub(super) note: String,
     /// The cell that runs.
@@ -56,6 +59,7 @@ impl State {
             workload: workload.to_owned(),
             steps,
             started,
+            metrics: None,
             note: String::new(),
             cell: None,
             snapshots: VecDeque::new(),
@@ -188,6 +192,7 @@ pub(super) mod tests {
     pub(in crate::live) fn in_a_cell(started: Instant) -> State {
         let at = |ms: u64| started + Duration::from_millis(ms);
         let mut state = State::new("default", 24, started);
+        state.metrics = Some(SocketAddr::from(([127, 0, 0, 1], 9464)));
         let cell = |step, name: &str| CellId { step, name: name.to_owned(), repeat: 0 };
         state.apply(Update::Note("starting repeat-0-block-0 (fsync, uring)".to_owned()), at(0));
         state.apply(Update::CellBegins(cell(1, "acks=1 fsync")), at(100));

@@ -40,16 +40,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant) {
     frame.render_widget(Paragraph::new(figure_lines(state)), figures);
     draw_partitions(frame, state, partitions);
     draw_list(frame, "faults and changes", event_lines(state), events);
-    draw_list(frame, "cells so far", finished_lines(state), finished);
+    draw_list(
+        frame,
+        "cells so far; Ctrl-C stops and keeps the result",
+        finished_lines(state),
+        finished,
+    );
 }
 
 fn head_line(state: &State, now: Instant) -> Line<'static> {
     let elapsed_s = now.saturating_duration_since(state.started).as_secs();
+    let metrics = state.metrics.map_or(String::new(), |address| format!("   metrics at {address}"));
     let step = state.cell.as_ref().map_or(state.totals.cells_finished, |cell| cell.step as u64);
     Line::from(vec![
         Span::styled(format!("ackmark run: {}", state.workload), TITLE),
         Span::raw(format!(
-            "   cell {step} of {}   {}:{:02}   Ctrl-C stops and keeps the result",
+            "   cell {step} of {}   {}:{:02}{metrics}",
             state.steps,
             elapsed_s / 60,
             elapsed_s % 60

@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// A scraper has this long for its request, and again for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// As far back as the scheduler lets a thread stand.
+const NICENESS: i32 = 19;
 /// Wait after a failed accept: file descriptors may have run out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,8 @@ pub fn spawn(
     let listening = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let scrapes = move || {
+        // A scraper can wait for whoever is measured.
+        let _ = rustix::process::nice(NICENESS);
         runtime.block_on(async move {
             // It was a listener a moment ago.
             let Ok(listener) = TcpListener::from_std(listener) else { return };

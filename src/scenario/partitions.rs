@@ -16,7 +16,7 @@ use kafka_protocol::messages::{
 use crate::wire::{Request, Response};
 
 use super::client::Client;
-use super::progress::Update;
+use super::progress::{Update, stand_back};
 
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -69,6 +69,7 @@ impl Watch {
             connections: BTreeMap::new(),
         };
         let ask = move || {
+            stand_back();
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 // What cannot be told now is asked again.
                 let Some(partitions) = brokers.partitions() else { continue };

@@ -53,6 +53,16 @@ fn a_default_that_clashes_says_it_is_one() {
 }
 
 #[test]
+fn a_byte_that_is_not_utf_8_has_a_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("w.toml");
+    std::fs::write(&file, b"# \xc3\xb6\nname = \"\xff\"\n").expect("a writable folder");
+    let error = Workload::from_file(&file).expect_err("not UTF-8").to_string();
+    let expected = format!("{}:2:9: a byte that is not UTF-8", file.display());
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[test]
 fn quick_keeps_every_cell() {
     let text = "name = \"n\"\n[matrix]\nacks = [1, \"all\"]\n[load]\nrepeats = 5";
     let workload = read(text).expect("a good workload");
