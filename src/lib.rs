@@ -31,4 +31,6 @@ pub mod report;
 
 pub mod scenario;
 
+pub mod live;
+
 pub mod cli;

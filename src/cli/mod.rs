@@ -6,12 +6,16 @@ mod admin;
 mod bench_controller;
 mod bench_floor;
 mod cluster;
+mod completions;
 mod drive;
 mod exit;
+mod live;
+mod man;
 mod node;
 mod probe;
 mod report;
 mod run;
+mod schema;
 mod signals;
 
 use std::io::{self, Write};
@@ -24,11 +28,13 @@ use self::exit::Failure;
 /// Measures what durability costs an acknowledged write: page cache, fsync and O_DIRECT under
 /// Kafka's replication rules.
 #[derive(Debug, Parser)]
-#[command(name = "ackmark", version, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
+#[command(name = "ackmark", version = VERSION, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ACKMARK_COMMIT"), ")");
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
@@ -50,6 +56,9 @@ enum Command {
     Brokers(admin::BrokersArguments),
     Quorum(admin::QuorumArguments),
     BenchController(bench_controller::BenchControllerArguments),
+    Schema(schema::SchemaArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -68,6 +77,9 @@ pub fn main() -> ExitCode {
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
         Command::Quorum(arguments) => admin::run_quorum(&arguments),
         Command::BenchController(arguments) => bench_controller::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

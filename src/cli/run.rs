@@ -10,11 +10,12 @@ use crate::config::workload::Workload;
 use crate::report::terminal;
 use crate::results::schema::{RunResult, Status};
 use crate::results::{folder, time};
-use crate::scenario::progress::Progress;
+use crate::scenario::reason::with_sources;
 use crate::scenario::run::{self, RunError, Settings};
 use crate::types::EngineKind;
 
 use super::exit::{Exit, Failure};
+use super::live::LiveArguments;
 use super::signals;
 
 /// The workload that runs when none is named.
@@ -38,6 +39,8 @@ pub struct RunArguments {
     /// Run every cell on this engine
     #[arg(long, value_parser = engine_parser())]
     engine: Option<EngineKind>,
+    #[command(flatten)]
+    live: LiveArguments,
 }
 
 fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
@@ -49,36 +52,29 @@ fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
 
 /// `ackmark run`
 pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let stop = signals::stop_flag()?;
     let workload = workload(arguments)?;
     folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
     if cfg!(debug_assertions) {
         super::say("ackmark: debug build: figures are not valid; use a release build");
     }
-    let steps = workload.cells().len() * workload.load.repeats;
+    let live = arguments.live.start(&workload)?;
     let settings = Settings {
         workload,
         data_dir: arguments.data.clone(),
         executable: executable()?,
         run_id: uuid::Uuid::new_v4().to_string(),
+        metrics: arguments.live.nodes_listen_after(),
     };
-    let stop = signals::stop_flag()?;
     let started = SystemTime::now();
-    let mut progress = Progress::new(steps);
-    let outcome = run::run(&settings, &stop, &mut progress);
-    progress.finish();
-    let result = outcome.map_err(failure)?;
-    let interrupted = stop.load(std::sync::atomic::Ordering::Relaxed);
-    finish(&arguments.out, &time::folder_name(started), &result, interrupted)
+    let outcome = run::run(&settings, &stop, &mut live.progress());
+    drop(live);
+    finish(&arguments.out, &time::folder_name(started), &outcome.map_err(failure)?)
 }
 
 /// Stores and prints a result. One that cannot be stored is printed whole instead: a measurement is
 /// never lost to a full disk.
-pub fn finish(
-    out: &Path,
-    folder_name: &str,
-    result: &RunResult,
-    interrupted: bool,
-) -> Result<Exit, Failure> {
+pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit, Failure> {
     let stored = folder::write(out, folder_name, result);
     if stored.is_err() {
         let json = serde_json::to_string(result)
@@ -86,9 +82,12 @@ pub fn finish(
         super::print(&format!("{json}\n"))?;
     }
     super::print(&terminal::render(result))?;
-    let folder = stored.map_err(|error| Failure::failed(&error))?;
+    let folder = stored.map_err(|error| {
+        let reason = with_sources(&error);
+        Failure::invalid(format!("{reason}; the result is on standard output, in its first line"))
+    })?;
     super::say(&format!("stored in {}", folder.display()));
-    Ok(match (interrupted, is_valid(result)) {
+    Ok(match (result.is_interrupted(), is_valid(result)) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Done,
         (false, false) => Exit::Invalid,

@@ -13,7 +13,7 @@ use toml::Spanned;
 use super::defaults;
 use super::election::RawElection;
 use super::node::{BrokerConfig, ControllerConfig, LogConfig};
-use super::read::{ConfigError, Field, Source, whole};
+use super::read::{ConfigError, Field, Source, text_of, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
 use crate::types::{AlterPartitionPolicy, BrokerId, CommitRoute, DurabilityMode, Flush};
@@ -97,7 +97,7 @@ impl BrokerConfig {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
     pub fn from_file(file: &Path) -> Result<BrokerConfig, ConfigError> {
-        BrokerConfig::from_text(file, &read_text(file)?)
+        BrokerConfig::from_text(file, &text_of(file)?)
     }
 
     /// As [`BrokerConfig::from_file`] for text in memory.
@@ -210,7 +210,7 @@ impl ControllerConfig {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
     pub fn from_file(file: &Path) -> Result<ControllerConfig, ConfigError> {
-        ControllerConfig::from_text(file, &read_text(file)?)
+        ControllerConfig::from_text(file, &text_of(file)?)
     }
 
     /// As [`ControllerConfig::from_file`] for text in memory.
@@ -428,11 +428,6 @@ fn voters(own: BrokerId) -> impl Fn(&Scalar) -> Result<Vec<(BrokerId, SocketAddr
 
 fn metrics_listen(source: &Source<'_>, field: &Field) -> Result<Option<SocketAddr>, ConfigError> {
     source.or("metrics_listen", field, None, |value| address(value).map(Some))
-}
-
-fn read_text(file: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file)
-        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })
 }
 
 fn to_toml(raw: &impl Serialize) -> Result<String, ConfigError> {

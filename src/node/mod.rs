@@ -3,7 +3,7 @@
 pub mod broker;
 pub mod clean_shutdown;
 pub mod controller;
-mod exporter;
+pub mod exporter;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

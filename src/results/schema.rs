@@ -3,14 +3,28 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Written into every result; a reader refuses others.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The JSON Schema (draft 7) of a result of this version. It asks only for what a reader needs:
+/// unknown keys are tolerated.
+pub fn json_schema() -> Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<RunResult>();
+    schema.insert("title".to_owned(), "ackmark result".into());
+    schema.to_value()
+}
+
+/// [`RunResult::status_reason`] of a run that was told to stop.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// Everything known about one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -22,7 +36,7 @@ pub struct RunResult {
     pub started_at: String,
     /// From start to the last cell's end.
     pub wall_time_s: f64,
-    /// Whether all cells were measured.
+    /// Whether all cells were measured, and the run was not told to stop before its end.
     pub status: Status,
     /// Why not, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,19 +55,34 @@ pub struct RunResult {
     pub warnings: Vec<String>,
 }
 
+impl RunResult {
+    /// Whether the run was told to stop before its end.
+    pub fn is_interrupted(&self) -> bool {
+        self.status_reason.as_deref() == Some(INTERRUPTED)
+    }
+}
+
 /// The program that measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// `ackmark`.
     pub name: String,
     /// Package version.
     pub version: String,
+    /// The commit it was built from, `-dirty` if sources had been changed; `unknown` where it was
+    /// built without git, and in results from before this key.
+    #[serde(default = "unknown")]
+    pub commit: String,
     /// `release` or `debug`; figures of a debug build are not valid.
     pub build: String,
 }
 
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
 /// How far a run or a cell came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// As planned.
@@ -63,7 +92,7 @@ pub enum Status {
 }
 
 /// The workload as meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Names the folder.
     pub name: String,
@@ -81,7 +110,7 @@ pub struct Workload {
 }
 
 /// One point of the matrix, all its repeats merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Position in the matrix.
     pub index: usize,
@@ -122,7 +151,7 @@ pub struct Cell {
 }
 
 /// The factors of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Factors {
     /// `0`, `1` or `all`.
     pub acks: String,
@@ -149,7 +178,7 @@ pub struct Factors {
 
 /// Records whose intended send time lies in the measured part, and what became of them.
 /// `due = sent + unsent`; unless `acks=0`, `sent = acknowledged + failed + unanswered`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Due by the schedule (open loop), or sent (else).
     pub due_records: u64,
@@ -178,7 +207,7 @@ pub struct Counts {
 }
 
 /// Failed attempts of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCount {
     /// Attempts.
     pub batches: u64,
@@ -187,7 +216,7 @@ pub struct ErrorCount {
 }
 
 /// Asked and achieved.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Records per second; absent unless the loop is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +231,7 @@ pub struct Rate {
 }
 
 /// The latencies of a cell, each from the intended send time of a batch's oldest record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellLatency {
     /// To the acknowledgement.
     pub acknowledged: Latency,
@@ -220,7 +249,7 @@ pub struct CellLatency {
 }
 
 /// One distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Samples.
     pub count: u64,
@@ -252,7 +281,7 @@ pub struct Latency {
 }
 
 /// One stage on the way of an acknowledged batch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Stage name.
     pub name: String,
@@ -265,7 +294,7 @@ pub struct Stage {
 }
 
 /// Whether the stages account for the latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconciliation {
     /// p50 over the batches of the sum of each batch's stages, from the broker's instants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +319,7 @@ pub struct Reconciliation {
 
 /// A lower bound of the time from the actual send to the acknowledgement, from parts measured in the
 /// same run. The driver's own timer is no part of it, so it is set against `acknowledged_service`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// How the parts add up, in the parts' names.
     pub formula: String,
@@ -304,7 +333,7 @@ pub struct Floor {
 }
 
 /// One repeat of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeat {
     /// From 0.
     pub repeat: usize,
@@ -338,7 +367,7 @@ pub struct Repeat {
 }
 
 /// One second of a repeat, by the time of the acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Seconds since the measured part began.
     pub second: u64,
@@ -356,7 +385,7 @@ pub struct Interval {
 }
 
 /// One process of the cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// `controller`, `broker-1` …, `driver`.
     pub name: String,

@@ -32,6 +32,17 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// The nodes serve metrics on the ports that follow, if it is there.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Plan<'_> {
+    /// Where node `number` serves metrics: brokers by id, then the controllers.
+    fn metrics_of(&self, number: usize) -> Option<SocketAddr> {
+        let run = self.metrics?;
+        let port = u16::try_from(number).ok().and_then(|number| run.port().checked_add(number))?;
+        Some(SocketAddr::new(run.ip(), port))
+    }
 }
 
 /// Why a cluster could not be started, or failed.
@@ -211,6 +222,7 @@ fn controller_config(
 ) -> ControllerConfig {
     let alone = (BrokerId(defaults::CONTROLLER_NODE_ID), any_port());
     let &(node_id, listen) = voter.unwrap_or(&alone);
+    let place = voters.iter().position(|(id, _)| *id == node_id).unwrap_or(0);
     ControllerConfig {
         node_id,
         cluster_id: CLUSTER_ID.to_owned(),
@@ -222,7 +234,7 @@ fn controller_config(
         voters: voters.to_vec(),
         election_timeout: defaults::ELECTION_TIMEOUT,
         snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
-        metrics_listen: None,
+        metrics_listen: plan.metrics_of(plan.settings.brokers + 1 + place),
         election: plan.settings.election,
     }
 }
@@ -235,7 +247,7 @@ fn broker_config(plan: &Plan<'_>, id: usize, controllers: &[SocketAddr]) -> Brok
         listen: any_port(),
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: controllers.to_vec(),
-        metrics_listen: None,
+        metrics_listen: plan.metrics_of(id),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,

@@ -4,6 +4,7 @@
 //! partial, never the run empty. Only what this run created is removed.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -51,6 +52,8 @@ pub struct Settings {
     pub executable: PathBuf,
     /// A random UUID.
     pub run_id: String,
+    /// The nodes serve metrics on the ports that follow, if it is there.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Why nothing could be measured.
@@ -128,17 +131,39 @@ pub fn run(
     preflight(workload, &settings.data_dir)?;
     let environment = Environment::capture(&settings.data_dir);
     progress.note("measuring the floor of this machine");
-    let before = RunFloors::measure(workload, folder.path())?;
+    let before = match RunFloors::measure(workload, folder.path(), stop) {
+        Err(_) if stop.load(Ordering::Relaxed) => RunFloors::default(),
+        measured => measured?,
+    };
     let mut book = Book::new(workload);
     run_rounds(settings, folder.path(), stop, progress, &mut book)?;
-    let floors = if stop.load(Ordering::Relaxed) {
-        before
-    } else {
-        progress.note("measuring the floor again");
-        before.merged(RunFloors::measure(workload, folder.path())?)
-    };
-    progress.finish();
+    let floors = floors_after(settings, folder.path(), stop, progress, before, &mut book);
     Ok(book.result(&origin, &environment, &floors, stop.load(Ordering::Relaxed)))
+}
+
+/// Both floors together, or the one before if there is no other.
+fn floors_after(
+    settings: &Settings,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+    before: RunFloors,
+    book: &mut Book,
+) -> RunFloors {
+    if stop.load(Ordering::Relaxed) {
+        return before;
+    }
+    progress.note("measuring the floor again");
+    match RunFloors::measure(&settings.workload, folder, stop) {
+        Ok(after) => before.merged(after),
+        Err(FloorError::Stopped) => before,
+        // The cells are measured; this is no reason to lose them.
+        Err(error) => {
+            let reason = with_sources(&error);
+            book.warnings.push(format!("the floor is of before the cells only: {reason}"));
+            before
+        }
+    }
 }
 
 fn run_rounds(
@@ -156,8 +181,9 @@ fn run_rounds(
             let block_folder = folder.join(format!("repeat-{}-block-{index}", round.repeat));
             let place = Place { settings, folder: &block_folder, repeat: round.repeat };
             let Err(error) = run_block(&place, block, stop, progress, book) else { continue };
-            // With nothing measured yet the failure is the run's; later it is the block's.
-            if book.is_empty() {
+            // With nothing measured yet the failure is the run's; later it is the block's. Whoever stops
+            // the run may have stopped its nodes with the same signal.
+            if book.is_empty() && !stop.load(Ordering::Relaxed) {
                 return Err(error);
             }
             let reason = with_sources(&error);
@@ -191,6 +217,7 @@ fn run_block(
         settings: &place.settings.workload.cluster,
         engine: block.engine,
         durability: block.durability,
+        metrics: place.settings.metrics,
     };
     if let Some(bar_text) = place.folder.file_name() {
         progress.note(&format!(
@@ -250,9 +277,10 @@ fn run_one(
     let spec = cell::spec(workload, planned, place.repeat)?;
     let name = described::cell_name(workload, planned);
     progress.cell_begins(&name, place.repeat);
+    progress.watch_partitions(cluster.bootstrap(), &spec.topic);
     let data_dir = &place.settings.data_dir;
     let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
-    let outcome = match drive(cluster, &spec, stop, progress, &name) {
+    let outcome = match drive(cluster, &spec, stop, progress) {
         Ok(outcome) => outcome,
         Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
         Err(error) => return Err(error),
@@ -274,18 +302,23 @@ fn drive(
     spec: &CellSpec,
     stop: &AtomicBool,
     progress: &Progress,
-    name: &str,
 ) -> Result<CellOutcome, RunError> {
     let deadline = Instant::now() + REGISTER_PATIENCE;
     let bootstrap = cluster.bootstrap();
+    let mut is_told = false;
     loop {
         let halt = AtomicBool::new(false);
         let mut show = |now: driver::Progress| {
-            progress.cell_goes_on(name, now);
+            progress.cell_goes_on(now);
             // A node that ended leaves a topic that never gets ready; under load the run goes on and
             // shows what the loss does to it.
             let setting_up = matches!(now.phase, Phase::Describing | Phase::Connecting);
-            let lost = setting_up && cluster.check_running().is_err();
+            let running = cluster.check_running();
+            if let (Err(error), false) = (&running, is_told) {
+                progress.event(&with_sources(error));
+                is_told = true;
+            }
+            let lost = setting_up && running.is_err();
             halt.store(lost || stop.load(Ordering::Relaxed), Ordering::Relaxed);
         };
         let error = match run_cell(bootstrap, spec, &halt, &mut show) {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A room and the rooms it may import. Think hard before adding a word here.
-const IMPORTS: [(&str, &str); 15] = [
+const IMPORTS: [(&str, &str); 16] = [
     ("types", ""),
     ("record", "types"),
     ("protocol", "types"),
@@ -19,11 +19,14 @@ const IMPORTS: [(&str, &str); 15] = [
     ("results", "types measure config"),
     ("report", "types results"),
     // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
-    ("scenario", "types record storage config environment node driver measure results engine"),
+    // `wire` is for asking a cluster about itself.
+    ("scenario", "types record wire storage config environment node driver measure results engine"),
+    // `node` is for its HTTP exporter.
+    ("live", "types node driver scenario"),
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver results \
-         report scenario",
+         report scenario live",
     ),
 ];
 

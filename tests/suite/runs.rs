@@ -249,5 +249,5 @@ fn a_node_with_a_bad_file_is_refused_in_words() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.ends_with("broker.toml: cluster_id: this key is needed\n"), "{message}");
+    assert!(message.ends_with("broker.toml:1:1: cluster_id: this key is needed\n"), "{message}");
 }

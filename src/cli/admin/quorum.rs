@@ -11,9 +11,9 @@ use kafka_protocol::messages::{DescribeQuorumRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use serde::Serialize;
 
-use super::client::Client;
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
+use crate::scenario::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const VERSION: i16 = 2;

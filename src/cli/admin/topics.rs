@@ -8,11 +8,11 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::{CreateTopicsRequest, DeleteTopicsRequest, TopicName};
 use serde::Serialize;
 
-use super::client::Client;
 use super::cluster::Topic;
 use super::settings::{SettingsArguments, Whose};
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
+use crate::scenario::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const CREATE_VERSION: i16 = 7;

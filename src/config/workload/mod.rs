@@ -1,11 +1,13 @@
 //! A workload as meant: the cluster to start, the load to drive, the matrix of cells to measure.
 //!
-//! Reading and checking is in `raw`; what a workload runs, in which order, is in
+//! Reading and checking is in `raw`, the same for editors in `schema`; what a workload runs, in which order, is in
 //! [`super::cells`].
 
 mod raw;
+mod schema;
 
 pub(super) use raw::{ENGINES, durability_modes};
+pub use schema::json_schema;
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use crate::types::{
 };
 
 use super::node::ElectionConfig;
-use super::{ConfigError, defaults};
+use super::{ConfigError, defaults, read};
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,9 +205,7 @@ impl Workload {
     /// [`ConfigError`]: the file cannot be read, is not TOML, has an unknown key, or a value that is
     /// not allowed by itself or beside the others.
     pub fn from_file(file: &Path) -> Result<Workload, ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-        Workload::from_text(file, &text)
+        Workload::from_text(file, &read::text_of(file)?)
     }
 
     /// As [`Workload::from_file`] for text that is in memory; `file` only names it in errors.

@@ -47,9 +47,19 @@ fn a_default_that_clashes_says_it_is_one() {
     let error = refusal("name = \"n\"\n[cluster]\nbrokers = 1");
     assert_eq!(
         error,
-        "w.toml: cluster.replication_factor: the default 3 must be at most cluster.brokers, which \
-         is 1"
+        "w.toml:3:11: cluster.brokers = 1: cluster.replication_factor, by default 3, must be at \
+         most cluster.brokers, which is 1"
     );
+}
+
+#[test]
+fn a_byte_that_is_not_utf_8_has_a_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("w.toml");
+    std::fs::write(&file, b"# \xc3\xb6\nname = \"\xff\"\n").expect("a writable folder");
+    let error = Workload::from_file(&file).expect_err("not UTF-8").to_string();
+    let expected = format!("{}:2:9: a byte that is not UTF-8", file.display());
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]
