@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::connection::Ask;
 use super::metrics::Stage;
-use super::raft::{Quorum, QuorumError, Voter};
+use super::raft::{Applied, Quorum, QuorumError, Voter};
 use super::refusal::not_controller;
 use super::replica_logs::{self, Question};
 use super::translate;
@@ -206,10 +206,7 @@ impl Shell {
     fn take_committed(&mut self) {
         let Some(machine) = &mut self.machine else { return };
         let applied = *self.quorum.voter.applied.borrow();
-        // Another leader's records may lie where this machine's were to be: they commit nothing here.
-        if applied.epoch == machine.epoch {
-            machine.committed(applied.end_offset);
-        }
+        machine.committed(applied);
     }
 
     fn drain(&mut self, asked: &mut mpsc::Receiver<Ask>) {
@@ -268,7 +265,12 @@ impl Machine {
         self.step(Input::Request { request, body: ask.body });
     }
 
-    fn committed(&mut self, end: Offset) {
+    fn committed(&mut self, applied: Applied) {
+        if applied.epoch != self.epoch {
+            // Another leader's records may lie where this machine's were to be: they say nothing of it.
+            return;
+        }
+        let end = applied.end_offset;
         let now = clock::now();
         let done = self.proposals.partition_point(|&(of, _)| of <= end);
         for (_, proposed) in self.proposals.drain(..done) {
@@ -342,3 +344,6 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

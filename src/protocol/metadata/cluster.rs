@@ -33,6 +33,13 @@ impl TopicMetadata {
     }
 }
 
+/// Partitions of one topic on their way into it.
+#[derive(Default)]
+struct PartitionRun {
+    topic: Option<TopicId>,
+    partitions: Vec<(PartitionId, PartitionRegistration)>,
+}
+
 /// Why a record does not fit the state it is applied to. The log is damaged, or it is not the log
 /// the earlier records came from; the state is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -212,6 +219,49 @@ impl ClusterMetadata {
         })
     }
 
+    /// As [`ClusterMetadata::take`] for many records in a row. A topic's partitions are stored at once,
+    /// which takes half the memory where they come in order, as they do in a snapshot.
+    ///
+    /// # Errors
+    /// As [`ClusterMetadata::apply`], but the state is then of no use.
+    pub fn take_all(
+        &mut self,
+        records: impl IntoIterator<Item = (Offset, Record)>,
+    ) -> Result<(), ApplyError> {
+        let mut run = PartitionRun::default();
+        for (offset, record) in records {
+            match record {
+                Record::Partition(partition) => {
+                    if run.topic != Some(partition.id.topic) {
+                        self.store_run(&mut run)?;
+                        run.topic = Some(partition.id.topic);
+                    }
+                    self.apply_with(offset, |_| Ok(()))?;
+                    run.partitions.push((partition.id.partition, partition.into()));
+                }
+                record => {
+                    self.store_run(&mut run)?;
+                    self.take(offset, record)?;
+                }
+            }
+        }
+        self.store_run(&mut run)
+    }
+
+    fn store_run(&mut self, run: &mut PartitionRun) -> Result<(), ApplyError> {
+        let Some(id) = run.topic.take() else { return Ok(()) };
+        let offset = self.last_offset.unwrap_or(Offset::ZERO);
+        let topic = self.topics.get_mut(&id);
+        let topic = topic.ok_or(ApplyError { offset, reason: Misfit::Topic(id) })?;
+        let partitions = &mut Arc::make_mut(topic).partitions;
+        let stored = std::mem::take(&mut run.partitions).into_iter();
+        match partitions.is_empty() {
+            true => *partitions = stored.collect(),
+            false => partitions.extend(stored),
+        }
+        Ok(())
+    }
+
     fn apply_with(
         &mut self,
         offset: Offset,
@@ -306,20 +356,7 @@ impl ClusterMetadata {
     fn add_partition(&mut self, partition: Partition) -> Result<(), Misfit> {
         let topic = self.topics.get_mut(&partition.id.topic);
         let topic = topic.ok_or(Misfit::Topic(partition.id.topic))?;
-        let registration = PartitionRegistration {
-            replicas: partition.replicas,
-            isr: partition.isr,
-            elr: partition.elr,
-            last_known_elr: partition.last_known_elr,
-            removing: partition.removing,
-            adding: partition.adding,
-            leader: partition.leader,
-            recovering: partition.recovering,
-            leader_epoch: partition.leader_epoch,
-            partition_epoch: partition.partition_epoch,
-            directories: partition.directories,
-        };
-        Arc::make_mut(topic).partitions.insert(partition.id.partition, registration);
+        Arc::make_mut(topic).partitions.insert(partition.id.partition, partition.into());
         Ok(())
     }
 

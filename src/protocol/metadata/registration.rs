@@ -1,6 +1,8 @@
 //! A broker and a partition as registered, and how a change record changes a partition.
 
-use super::record::{DirectoryId, Endpoint, FeatureRange, IncarnationId, PartitionChange};
+use super::record::{
+    DirectoryId, Endpoint, FeatureRange, IncarnationId, Partition, PartitionChange,
+};
 use crate::protocol::partition::PartitionMetadata;
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch};
 
@@ -126,5 +128,23 @@ impl PartitionRegistration {
         self.elr.clear();
         self.last_known_elr.clear();
         self.partition_epoch = PartitionEpoch(self.partition_epoch.0 + 1);
+    }
+}
+
+impl From<Partition> for PartitionRegistration {
+    fn from(partition: Partition) -> PartitionRegistration {
+        PartitionRegistration {
+            replicas: partition.replicas,
+            isr: partition.isr,
+            elr: partition.elr,
+            last_known_elr: partition.last_known_elr,
+            removing: partition.removing,
+            adding: partition.adding,
+            leader: partition.leader,
+            recovering: partition.recovering,
+            leader_epoch: partition.leader_epoch,
+            partition_epoch: partition.partition_epoch,
+            directories: partition.directories,
+        }
     }
 }

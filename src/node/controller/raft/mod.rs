@@ -26,7 +26,7 @@ pub use self::quorum::{QuorumError, QuorumView, VoterView, describe_quorum};
 #[cfg(test)]
 pub(super) use self::snapshot::load_snapshot;
 pub use self::snapshot::seed_snapshot;
-pub(super) use self::voter::Voter;
+pub(super) use self::voter::{Applied, Voter};
 
 use std::io::Cursor;
 

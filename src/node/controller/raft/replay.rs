@@ -24,9 +24,8 @@ pub(super) fn restore(bytes: &Bytes, path: &Path) -> Result<ClusterMetadata, Met
     thread::scope(|scope| {
         let (decoded, chunks) = mpsc::sync_channel(CHUNKS);
         let decoder = scope.spawn(move || decode(bytes, path, &decoded));
-        for (offset, record) in chunks.into_iter().flatten() {
-            metadata.take(offset, record).map_err(|source| misfit(path, source))?;
-        }
+        let applied = metadata.take_all(chunks.into_iter().flatten());
+        applied.map_err(|source| misfit(path, source))?;
         // A panic of the decoder is this thread's too.
         decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;

@@ -32,7 +32,7 @@ pub(super) struct Process {
     thread: JoinHandle<Result<(), ControllerError>>,
 }
 
-pub(super) fn config(data_dir: &Path) -> ControllerConfig {
+pub(in crate::node::controller) fn config(data_dir: &Path) -> ControllerConfig {
     ControllerConfig {
         node_id: BrokerId(100),
         cluster_id: CLUSTER.to_owned(),
