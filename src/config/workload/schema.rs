@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{defaults, units};
-use crate::types::{DurabilityMode, EngineKind};
+use crate::types::{AlterPartitionPolicy, Compat, DurabilityMode, EngineKind};
 
 use super::raw::{COMMIT_ROUTES, ENGINES, RECORD_BYTES_MIN, durability_modes};
 
@@ -37,6 +37,7 @@ pub fn json_schema() -> Value {
         ("load", "How load is made.", table(load())),
         ("matrix", "What is varied: a cell for each combination.", table(matrix())),
         ("flush", "The thresholds of durability page-cache-flush.", table(flush())),
+        ("election", "The rules by which the controller elects leaders.", table(election())),
     ];
     if let (Value::Object(schema), Value::Object(table)) = (&mut schema, table(top)) {
         schema.extend(table);
@@ -44,9 +45,14 @@ pub fn json_schema() -> Value {
     schema
 }
 
-fn cluster() -> [Key; 19] {
+fn cluster() -> [Key; 22] {
     let memory = |default| size(1 << 20..=1 << 36, default);
     [
+        (
+            "controllers",
+            "Controller processes that replicate the metadata log.",
+            json!({ "enum": [1, 3], "default": defaults::CONTROLLERS }),
+        ),
         ("brokers", "Broker processes.", count(1..=64, defaults::BROKERS)),
         (
             "replication_factor",
@@ -64,11 +70,7 @@ fn cluster() -> [Key; 19] {
             choice(&ENGINES, defaults::ENGINE.name()),
         ),
         ("shards", "Event loops per broker.", count(1..=1024, defaults::SHARDS)),
-        (
-            "pin",
-            "Whether broker threads are pinned to CPUs.",
-            json!({ "type": "boolean", "default": defaults::PIN }),
-        ),
+        ("pin", "Whether broker threads are pinned to CPUs.", flag(defaults::PIN)),
         (
             "segment_bytes",
             "Size of a log segment; at least message_bytes_max.",
@@ -125,6 +127,16 @@ fn cluster() -> [Key; 19] {
             "metadata_append_linger",
             "How long the controller lets metadata records wait for company.",
             duration(defaults::METADATA_APPEND_LINGER),
+        ),
+        (
+            "alter_partition_single_flight",
+            "Whether a broker waits for the answer to one AlterPartition before the next.",
+            flag(AlterPartitionPolicy::default().single_flight),
+        ),
+        (
+            "alter_partition_batched",
+            "Whether ISR changes of several partitions share an AlterPartition.",
+            flag(AlterPartitionPolicy::default().batched),
         ),
     ]
 }
@@ -232,6 +244,30 @@ fn flush() -> [Key; 2] {
         ),
         ("interval", "A sync after this long.", above_zero(defaults::FLUSH_INTERVAL)),
     ]
+}
+
+fn election() -> [Key; 3] {
+    let default = defaults::ELECTION;
+    [
+        ("compat", "KIP-966 or Kafka 4.2.", choice(&Compat::ALL, default.compat.name())),
+        (
+            "elr_level",
+            "eligible.leader.replicas.version; at most 1 under kafka-4.2.",
+            count(
+                0..=default.elr_level.unsigned_abs().into(),
+                default.elr_level.unsigned_abs().into(),
+            ),
+        ),
+        (
+            "unclean_recovery_manager",
+            "Whether a leader is sought in the logs of all replicas where no electable one is left.",
+            flag(default.unclean_recovery_manager),
+        ),
+    ]
+}
+
+fn flag(default: bool) -> Value {
+    json!({ "type": "boolean", "default": default })
 }
 
 fn table<const N: usize>(keys: [Key; N]) -> Value {

@@ -3,7 +3,7 @@ use std::path::Path;
 use super::*;
 use crate::config::workload::Workload;
 
-const TABLES: [&str; 4] = ["cluster", "load", "matrix", "flush"];
+const TABLES: [&str; 5] = ["cluster", "load", "matrix", "flush", "election"];
 const CLASHING: [&str; 7] = [
     "brokers",
     "replication_factor",
