@@ -6,11 +6,14 @@ DATA ?= .
 # Where results go: OUT/NAME/TIME.
 OUT ?= results
 
+# The browser that `make report-check` starts.
+CHROMIUM ?= chromium
+
 CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check fix bench bench-floor bench-controller bench-engines throughput probe clean build
+.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput probe clean build
 
 # list the targets
 help:
@@ -34,7 +37,13 @@ test:
 check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --test report_check -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+# read the HTML report back in headless Chromium: numbers, speed, widths, colours
+report-check:
+	@command -v "$(CHROMIUM)" >/dev/null || { echo "report-check needs Chromium: apt-get install chromium, or make report-check CHROMIUM=/path/to/it" >&2; exit 1; }
+	CHROMIUM="$(CHROMIUM)" $(CARGO) test --test report_check -- --nocapture --test-threads=1
 
 # format, and apply what clippy can apply
 fix:

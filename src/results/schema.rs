@@ -103,6 +103,10 @@ pub struct Cell {
     pub latency: CellLatency,
     /// Where the time of acknowledged batches went, in path order.
     pub stages: Vec<Stage>,
+    /// Where the time of the batches around a percentile went; unlike percentiles of stages, these
+    /// add up. Absent in results of older releases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_bands: Vec<StageBand>,
     /// Whether the stages add up.
     pub reconciliation: Reconciliation,
     /// p50 over the p50 of the same cell under `page-cache`; absent where there is none.
@@ -261,6 +265,21 @@ pub struct Stage {
     pub latency: Latency,
 }
 
+/// The batches whose latency lies around one percentile, and what they spent in each stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StageBand {
+    /// `p50` or `p99`.
+    pub percentile: String,
+    /// Least latency of the batches.
+    pub from_ns: u64,
+    /// First latency above them.
+    pub to_ns: u64,
+    /// Batches.
+    pub count: u64,
+    /// Mean per stage on the path, by stage name: adds up to the batches' mean latency.
+    pub mean_ns: BTreeMap<String, u64>,
+}
+
 /// Whether the stages account for the latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reconciliation {
@@ -326,6 +345,9 @@ pub struct Repeat {
     pub consumed: Latency,
     /// By the second, for the steady state.
     pub intervals: Vec<Interval>,
+    /// What was done to the cluster, or befell it, meanwhile; absent where there was nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
     /// The processes of the cluster at the end of this repeat; their use counts from their start.
     pub nodes: Vec<Node>,
     /// The data directory's device before and after, as the kernel counts.
@@ -350,6 +372,20 @@ pub struct Interval {
     /// Absent without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ns: Option<u64>,
+}
+
+/// Something that happened at a known time of a repeat: a fault, a recovery, an election.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, since the measured part of the repeat began.
+    pub at_us: u64,
+    /// A stable short name for machines: `kill`, `stall`, `leader_elected`.
+    pub kind: String,
+    /// In words for a reader: `broker-2 stopped (SIGSTOP)`.
+    pub what: String,
+    /// When it was over, on the same clock; absent for an instant and for what did not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_us: Option<u64>,
 }
 
 /// One process of the cluster.

@@ -33,6 +33,7 @@ fn help_reads_as_recorded() {
         ("help-run.txt", vec!["run", "--help"]),
         ("help-drive.txt", vec!["drive", "--help"]),
         ("help-probe.txt", vec!["probe", "--help"]),
+        ("help-report.txt", vec!["report", "--help"]),
         ("help-topics.txt", vec!["topics", "--help"]),
         ("help-elect-leaders.txt", vec!["elect-leaders", "--help"]),
         ("help-brokers.txt", vec!["brokers", "--help"]),
