@@ -114,8 +114,12 @@ fn spent(slice: &Slice<'_>) -> Option<String> {
         .map(|(name, part, share)| format!("{name} ({}, {:.0} %)", micros(*part), 100.0 * share))
         .collect();
     let name = &slice.series(entry).name;
+    let how_much = match stages.iter().map(|(_, _, share)| share).sum::<f64>() {
+        share if share > 0.5 => "Most",
+        _ => "The largest parts",
+    };
     (!named.is_empty())
-        .then(|| format!("Most of the {name} median went to {}.", named.join(" and ")))
+        .then(|| format!("{how_much} of the {name} median went to {}.", named.join(" and ")))
 }
 
 /// How far each line goes; lines that go equally far share a clause.
