@@ -6,7 +6,7 @@ use super::election::Election;
 use super::partition_change::Targets;
 use super::registration::supports;
 use super::topic_rules::SHIPPED_LEVEL_MAX;
-use super::{AlterConfigs, Compat, Controller, FeatureUpdate, LastKnown, Refusal, ResourceChanges};
+use super::{AlterConfigs, Compat, Controller, FeatureUpdate, Refusal, ResourceChanges};
 use crate::protocol::metadata::{
     ConfigError, ConfigResource, ELR_FEATURE, ELR_LEVEL_MAX, METADATA_VERSION,
     METADATA_VERSION_FEATURE, PartitionChange, PartitionRegistration, Record, topic_config,
@@ -192,18 +192,18 @@ impl Controller {
         }
     }
 
-    /// Where the ISR reaches min ISR now, the high watermark may pass what others hold.
+    /// Where the ISR reaches min ISR now, the high watermark may pass what others hold: neither ELR
+    /// nor last known ELR may be trusted any longer, whatever the latter holds.
     fn clear_elr_at_min_isr(&mut self, topic: TopicId) {
         let Some(rules) = self.topic_rules(topic) else { return };
-        let full_set = rules.last_known == LastKnown::FullSet;
         let holds = |partition: &PartitionRegistration| {
-            let last_known = full_set && !partition.last_known_elr.is_empty();
-            (last_known || !partition.elr.is_empty()) && partition.isr.len() >= rules.min_isr
+            let remembers = !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
+            remembers && partition.isr.len() >= rules.min_isr
         };
         for id in self.partitions_of(topic, holds) {
             let mut change = PartitionChange::none(id);
             change.elr = Some(vec![]);
-            change.last_known_elr = full_set.then(Vec::new);
+            change.last_known_elr = Some(vec![]);
             self.write(Record::PartitionChange(change));
         }
     }

@@ -76,6 +76,15 @@ pub fn next_state(view: &BrokerView, heartbeat: &Heartbeat) -> BrokerState {
     }
 }
 
+/// What the broker is told on its way to `next`.
+pub(super) fn reply(view: &BrokerView, heartbeat: &Heartbeat, next: BrokerState) -> HeartbeatReply {
+    HeartbeatReply {
+        is_caught_up: is_caught_up(view, heartbeat),
+        is_fenced: matches!(next, BrokerState::Fenced | BrokerState::ShutdownNow),
+        should_shut_down: next == BrokerState::ShutdownNow,
+    }
+}
+
 fn is_caught_up(view: &BrokerView, heartbeat: &Heartbeat) -> bool {
     heartbeat.metadata_end > view.registration_offset
 }
@@ -195,11 +204,7 @@ impl Controller {
         if next != state {
             self.enter(broker, next, now);
         }
-        Ok(HeartbeatReply {
-            is_caught_up: is_caught_up(&view, &heartbeat),
-            is_fenced: matches!(next, BrokerState::Fenced | BrokerState::ShutdownNow),
-            should_shut_down: next == BrokerState::ShutdownNow,
-        })
+        Ok(reply(&view, &heartbeat, next))
     }
 
     fn enter(&mut self, broker: BrokerId, next: BrokerState, now: MonotonicTime) {

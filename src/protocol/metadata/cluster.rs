@@ -116,7 +116,8 @@ impl ClusterMetadata {
         let peer = |broker: &BrokerRegistration| Peer {
             id: broker.id,
             epoch: Some(broker.epoch),
-            active: broker.is_active(),
+            fenced: broker.fenced,
+            in_controlled_shutdown: broker.in_controlled_shutdown,
         };
         self.brokers().map(peer).collect()
     }

@@ -265,14 +265,16 @@ impl Leader {
 
     /// Takes over assignment, epochs and ISR; keeps what is known of followers that stay.
     ///
-    /// A newer partition epoch drops a pending proposal: its ISR contains the proposal, or the
-    /// controller will refuse it. The same epoch is the very state the proposal was based on (its
-    /// record comes after the reply that committed it) and says nothing of the proposal's fate, so
-    /// it stays pending. Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark
-    /// from waiting for a member the controller is about to commit.
+    /// Newer epochs drop a pending proposal: their ISR contains it, or the controller will refuse
+    /// it. The same epochs are the very state the proposal was based on (its record comes after the
+    /// reply that committed it) and say nothing of the proposal's fate, so it stays pending.
+    /// Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark from waiting for a
+    /// member the controller is about to commit. With nothing pending there is no such member.
     fn adopt(&mut self, local: &mut Local, metadata: PartitionMetadata) {
         let before = std::mem::replace(&mut self.term, Term::of(&metadata));
-        if self.term.partition_epoch > before.partition_epoch {
+        let is_newer = self.term.partition_epoch > before.partition_epoch
+            || self.term.leader_epoch > before.leader_epoch;
+        if is_newer || self.isr.pending().is_none() {
             if self.isr.proposes(&metadata.isr) {
                 self.count_isr_change(local);
             }

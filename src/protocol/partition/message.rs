@@ -37,8 +37,17 @@ pub struct Peer {
     pub id: BrokerId,
     /// Registered epoch; `None` while metadata has no registration for it.
     pub epoch: Option<BrokerEpoch>,
+    /// It may neither lead nor join an ISR.
+    pub fenced: bool,
+    /// It hands over its leaderships, and may not join an ISR.
+    pub in_controlled_shutdown: bool,
+}
+
+impl Peer {
     /// Unfenced and not in controlled shutdown.
-    pub active: bool,
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.in_controlled_shutdown
+    }
 }
 
 /// A partition as the metadata log describes it.

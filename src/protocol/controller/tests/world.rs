@@ -148,6 +148,17 @@ impl World {
         self.ask(Request::Heartbeat(heartbeat))
     }
 
+    /// The session of `broker` expires while every other active broker is heard from.
+    pub(in crate::protocol::controller) fn expire(&mut self, broker: BrokerId) {
+        self.pass(SESSION_TIMEOUT + Duration::from_nanos(1));
+        let active = self.metadata().brokers().filter(|b| b.is_active() && b.id != broker);
+        let others: Vec<BrokerId> = active.map(|other| other.id).collect();
+        for other in others {
+            self.heartbeat(other, false, false);
+        }
+        self.tick();
+    }
+
     pub(in crate::protocol::controller) fn registration(
         &mut self,
         broker: BrokerId,

@@ -73,7 +73,8 @@ fn peers(fenced: &[i32]) -> Vec<Peer> {
     let peer = |id| Peer {
         id: BrokerId(id),
         epoch: Some(broker_epoch(id)),
-        active: !fenced.contains(&id),
+        fenced: fenced.contains(&id),
+        in_controlled_shutdown: false,
     };
     (1..=9).map(peer).collect()
 }
