@@ -8,12 +8,14 @@ OUT ?= results
 
 # The browser that `make report-check` starts.
 CHROMIUM ?= chromium
+# How many seeds `make sim` runs of each profile.
+SEEDS ?= 10000
 
 CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput probe clean build
+.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput sim model probe clean build
 
 # list the targets
 help:
@@ -32,6 +34,15 @@ quick: build
 # run all tests
 test:
 	$(CARGO) test
+
+# simulate clusters under seeded faults and check the replication rules: SEEDS=10000 make sim
+sim: build
+	$(ACKMARK) simulate --seeds $(SEEDS)
+	$(ACKMARK) simulate --seeds $(SEEDS) --profile anything
+
+# search the exhaustive model in wider bounds than `make test` has time for
+model:
+	MODEL=wide $(CARGO) test --release --test model exhaustive::kip966
 
 # check format, lints and documentation; changes nothing
 check:

@@ -9,6 +9,8 @@ pub mod record;
 
 pub mod protocol;
 
+pub mod sim;
+
 pub mod wire;
 
 pub mod measure;

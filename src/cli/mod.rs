@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod schema;
 mod signals;
+mod simulate;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ enum Command {
     Schema(schema::SchemaArguments),
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
+    Simulate(simulate::SimulateArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::Schema(arguments) => schema::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -21,7 +21,7 @@ pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
 pub use time::MonotonicTime;
 
 /// How a broker's ISR proposals become AlterPartition requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AlterPartitionPolicy {
     /// At most one request is in flight; off: a proposal leaves at once, whatever is unanswered.
     pub single_flight: bool,

@@ -20,6 +20,7 @@ use super::BrokerError;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
+use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
@@ -35,9 +36,9 @@ const BROKER_RESOURCE: i8 = 4;
 /// "Not computed", in Kafka's authorized-operations fields.
 pub(super) const OPERATIONS_UNKNOWN: i32 = i32::MIN;
 
-/// What a batch of records touches.
+/// What records touch that roles have not followed yet.
 #[derive(Default)]
-struct Touched {
+pub(super) struct Touched {
     partitions: BTreeSet<TopicPartition>,
     removed: Vec<(TopicPartition, PartitionMetadata)>,
     brokers: bool,
@@ -53,14 +54,19 @@ impl Shard {
         }
     }
 
-    /// Applies committed records: partitions first, then settings (spec/kip966.md 1.2 item 7).
+    /// Applies committed records. Roles follow from this broker's registration on: partitions first, then settings (spec/kip966.md 1.2 item 7).
     pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
-        let mut touched = Touched::default();
+        let mut touched = std::mem::take(&mut self.touched);
         for (offset, record) in records {
             self.note(record, &mut touched);
             if let Err(error) = self.metadata.apply(*offset, record) {
                 return self.fail(error.into());
             }
+        }
+        self.has_roles |= may_take_roles(&self.metadata, self.config.node_id, self.epoch);
+        if !self.has_roles {
+            self.touched = touched;
+            return;
         }
         for (partition, last) in std::mem::take(&mut touched.removed) {
             self.drop_replica(io, partition, last);

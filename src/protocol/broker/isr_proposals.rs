@@ -69,7 +69,7 @@ pub enum IsrProposalsOutput {
 
 /// See the module.
 /// Invariants: at most one proposal per partition is queued or in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrProposals {
     broker: BrokerId,
     epoch: Option<BrokerEpoch>,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::protocol::controller::{AlterPartition, Heartbeat, HeartbeatReply, Registration};
-use crate::protocol::metadata::IncarnationId;
+use crate::protocol::metadata::{ClusterMetadata, IncarnationId, Record, RegisterBroker};
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::types::{
     AlterPartitionPolicy, BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset,
@@ -14,6 +14,30 @@ const BROKER: BrokerId = BrokerId(1);
 
 fn at(millis: u64) -> MonotonicTime {
     MonotonicTime::ZERO.plus(Duration::from_millis(millis))
+}
+
+#[test]
+fn roles_wait_for_the_brokers_own_registration() {
+    let mut metadata = ClusterMetadata::default();
+    let mut register = |epoch| {
+        let record = Record::RegisterBroker(RegisterBroker {
+            broker: BROKER,
+            incarnation: IncarnationId([1; 16]),
+            epoch: BrokerEpoch(epoch),
+            endpoints: vec![],
+            features: vec![],
+            rack: None,
+            fenced: true,
+            in_controlled_shutdown: false,
+            log_dirs: vec![],
+        });
+        metadata.apply(Offset(epoch), &record).expect("a record that fits");
+        let may = |epoch: Option<i64>| may_take_roles(&metadata, BROKER, epoch.map(BrokerEpoch));
+        [may(None), may(Some(0)), may(Some(1))]
+    };
+    assert_eq!(register(0), [false, true, false], "metadata up to the registration before");
+    assert_eq!(register(1), [false, false, true], "metadata up to its own");
+    assert!(!may_take_roles(&metadata, BrokerId(2), None), "not registered at all");
 }
 
 fn registration() -> Registration {

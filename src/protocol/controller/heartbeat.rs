@@ -97,14 +97,14 @@ fn handover_seen(view: &BrokerView) -> bool {
 }
 
 /// Who was heard of when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sessions {
     timeout: Duration,
     next_check: MonotonicTime,
     by_broker: BTreeMap<BrokerId, Session>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Session {
     heard: MonotonicTime,
     metadata_end: Offset,

@@ -101,7 +101,7 @@ pub enum Output {
 
 /// The active controller.
 /// Invariants: `committed_end <= next_offset`; `waiting` is ordered by offset.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
     settings: Settings,
     metadata: ClusterMetadata,
@@ -117,7 +117,7 @@ pub struct Controller {
 }
 
 /// An answer, and the end offset that must be committed before it may go out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     after: Offset,
     request: RequestId,

@@ -15,7 +15,7 @@ pub enum LastKnown {
 }
 
 /// Departures from the KIP, each by itself. [`Quirks::of`] gives the sets that were shipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quirks {
     /// The last known leader is elected even if it is fenced (4.0.x, KAFKA-19522, C26).
     pub last_known_leader_may_be_fenced: bool,
@@ -50,7 +50,7 @@ impl Quirks {
 }
 
 /// What does not change while a controller runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Brokers of another cluster are refused.
     pub cluster_id: String,

@@ -14,7 +14,7 @@ use crate::protocol::partition::Peer;
 use crate::types::{BrokerEpoch, BrokerId, Offset, PartitionId, TopicId, TopicPartition};
 
 /// A topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TopicMetadata {
     /// Its name.
     pub name: String,
@@ -72,7 +72,7 @@ pub enum Misfit {
 }
 
 /// The whole cluster as of one metadata offset. Iteration order is the order of ids.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterMetadata {
     pub(super) last_offset: Option<Offset>,
     pub(super) brokers: BTreeMap<BrokerId, BrokerRegistration>,

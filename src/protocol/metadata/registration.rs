@@ -7,7 +7,7 @@ use crate::protocol::partition::PartitionMetadata;
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch};
 
 /// A registered broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BrokerRegistration {
     /// Its id.
     pub id: BrokerId,
@@ -33,7 +33,7 @@ pub struct BrokerRegistration {
 
 /// A partition.
 /// Invariants: `leader` is in `isr`; `isr` and `elr` are disjoint; no list holds an id twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionRegistration {
     /// Assignment order, adding ones included; the first is the preferred leader.
     pub replicas: Vec<BrokerId>,

@@ -13,7 +13,7 @@ use super::message::IsrProposal;
 use crate::types::{BrokerId, IsrWait};
 
 /// Committed and proposed are different variants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum IsrState {
     /// Nothing is pending.
     Committed {

@@ -23,7 +23,7 @@ use crate::types::{
 };
 
 /// What only a leader keeps.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Leader {
     /// The metadata it leads under.
     pub(super) term: Term,

@@ -12,7 +12,7 @@ use crate::types::{
 pub struct RequestId(pub u64);
 
 /// What does not change with metadata: cluster and topic settings that steer the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// `min.insync.replicas` as configured; the effective value is capped by the replica count.
     pub min_isr: usize,
@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 /// A replica's peer as metadata knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     /// Its id.
     pub id: BrokerId,
@@ -51,7 +51,7 @@ impl Peer {
 }
 
 /// A partition as the metadata log describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionMetadata {
     /// All assigned replicas in assignment order (adding ones included).
     pub replicas: Vec<BrokerId>,
@@ -68,7 +68,7 @@ pub struct PartitionMetadata {
 }
 
 /// Who fetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetcher {
     /// A client: sees up to the high watermark.
     Consumer,
@@ -84,7 +84,7 @@ pub enum Fetcher {
 }
 
 /// One partition of a fetch request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fetch {
     /// Who asks.
     pub fetcher: Fetcher,
@@ -97,7 +97,7 @@ pub struct Fetch {
 }
 
 /// Ask for an ISR change (AlterPartition) exactly as proposed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrProposal {
     /// Leader epoch under which it is made.
     pub leader_epoch: LeaderEpoch,
@@ -110,7 +110,7 @@ pub struct IsrProposal {
 }
 
 /// A positive AlterPartition answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrCommitted {
     /// The partition's leader after the change.
     pub leader: Option<BrokerId>,
@@ -206,7 +206,7 @@ pub enum Input {
 }
 
 /// One record batch as the follower machine sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchSpan {
     /// Offset of its first record.
     pub base_offset: Offset,
@@ -272,7 +272,7 @@ pub enum Output {
 }
 
 /// How to answer one partition of a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FetchAnswer {
     /// `None` unless the fetch failed.
     pub error: ErrorCode,
@@ -289,7 +289,7 @@ pub struct FetchAnswer {
 }
 
 /// The fields of a follower's next fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FollowerFetch {
     /// Leader to ask.
     pub leader: BrokerId,

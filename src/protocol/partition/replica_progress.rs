@@ -10,7 +10,7 @@ use super::message::Peer;
 use crate::types::{BrokerEpoch, BrokerId, MonotonicTime, Offset};
 
 /// Broker epoch of a follower's last fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FetchEpoch {
     /// It has not fetched yet.
     Unseen,
@@ -21,7 +21,7 @@ pub(super) enum FetchEpoch {
 }
 
 /// One follower as its leader knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReplicaProgress {
     /// Its id.
     pub(super) id: BrokerId,

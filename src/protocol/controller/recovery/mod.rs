@@ -33,7 +33,7 @@ const RETRY_SILENT: Duration = Duration::from_millis(500);
 const RETRY_BEHIND: Duration = Duration::from_millis(50);
 
 /// All recoveries, and what happened that they have not looked at yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Recovery {
     tasks: BTreeMap<TopicPartition, Task>,
     /// Ends of the windows that have not passed.
