@@ -20,6 +20,7 @@ impl Cluster {
             broker: id(broker),
             epoch: registered.epoch,
             metadata_end: applied,
+            offline_log_dirs: Vec::new(),
             want_fence,
             want_shut_down,
         };
