@@ -28,7 +28,8 @@ fn what_every_mode_promises_holds_in_every_mode() {
 /// than min ISR replicas had an unclean shutdown.
 #[test]
 fn the_legacy_gate_loses_acknowledged_records() {
-    let failure = sim::find(0..2000, Profile::LegacyGate, "acknowledged_survives");
+    // The model finds it within seconds; here the first seed that shows it is 530.
+    let failure = sim::find(500..2000, Profile::LegacyGate, "acknowledged_survives");
     report(&failure.expect("no seed found the counterexample").to_string());
 }
 

@@ -218,14 +218,17 @@ impl Broker {
         self.process.as_ref()?.end.as_ref()
     }
 
-    /// Ends a process that stopped in an orderly way: flushes, then leaves the mark.
-    pub fn close(&mut self) {
+    /// Ends a process that stopped in an orderly way: flushes, then leaves the mark. Returns whether
+    /// there is one: a process that has not learnt its epoch has none to leave, and its broker's next
+    /// registration counts as unclean.
+    pub fn close(&mut self) -> bool {
         let epoch = self.process.as_ref().and_then(|process| process.epoch);
         self.kill();
         for disk in self.disks.values_mut() {
             disk.flush(disk.end());
         }
         self.mark = epoch;
+        epoch.is_some()
     }
 
     /// Asks the process to stop.
