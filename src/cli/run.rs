@@ -15,7 +15,7 @@ use crate::scenario::run::{self, RunError, Settings};
 use crate::types::EngineKind;
 
 use super::exit::{Exit, Failure};
-use super::signals;
+use super::{share, signals};
 
 /// The workload that runs when none is named.
 const DEFAULT_WORKLOAD: &str = include_str!("../../fixtures/workloads/default.toml");
@@ -38,6 +38,9 @@ pub struct RunArguments {
     /// Run every cell on this engine
     #[arg(long, value_parser = engine_parser())]
     engine: Option<EngineKind>,
+    /// Hold every acknowledgement back by this share of its latency, to test a gate
+    #[arg(long, value_name = "PERCENT", value_parser = share::parse, hide = true)]
+    inject_slowdown: Option<f64>,
 }
 
 fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
@@ -112,6 +115,9 @@ fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
     let mut workload = workload.map_err(|error| Failure::usage(&error))?;
     if let Some(engine) = arguments.engine {
         workload = workload.on_engine(engine);
+    }
+    if let Some(share) = arguments.inject_slowdown {
+        workload = workload.slowed_down(share);
     }
     Ok(if arguments.quick { workload.quick() } else { workload })
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A room and the rooms it may import. Think hard before adding a word here.
-const IMPORTS: [(&str, &str); 15] = [
+const IMPORTS: [(&str, &str); 17] = [
     ("types", ""),
     ("record", "types"),
     ("protocol", "types"),
@@ -18,12 +18,15 @@ const IMPORTS: [(&str, &str); 15] = [
     ("driver", "types record wire engine measure config"),
     ("results", "types measure config"),
     ("report", "types results"),
+    // `report` for how numbers are shown.
+    ("compare", "types measure results report"),
+    ("history", "types measure results report compare"),
     // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
     ("scenario", "types record storage config environment node driver measure results engine"),
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver results \
-         report scenario",
+         report compare history scenario",
     ),
 ];
 
