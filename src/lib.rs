@@ -31,6 +31,10 @@ pub mod results;
 
 pub mod report;
 
+pub mod compare;
+
+pub mod history;
+
 pub mod scenario;
 
 pub mod live;

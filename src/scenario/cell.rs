@@ -49,6 +49,7 @@ pub fn spec(workload: &Workload, cell: &Cell, repeat: usize) -> Result<CellSpec,
         retry: Retry::Never,
         request_timeout: REQUEST_TIMEOUT,
         setup_timeout: SETUP_TIMEOUT,
+        injected_slowdown: load.injected_slowdown,
     })
 }
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A room and the rooms it may import. Think hard before adding a word here.
-const IMPORTS: [(&str, &str); 17] = [
+const IMPORTS: [(&str, &str); 19] = [
     ("types", ""),
     ("record", "types"),
     ("protocol", "types"),
@@ -20,6 +20,9 @@ const IMPORTS: [(&str, &str); 17] = [
     ("driver", "types record wire engine measure config"),
     ("results", "types measure config"),
     ("report", "types results"),
+    // `report` for how numbers are shown.
+    ("compare", "types measure results report"),
+    ("history", "types measure results report compare"),
     // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
     // `wire` is for asking a cluster about itself.
     ("scenario", "types record wire storage config environment node driver measure results engine"),
@@ -28,7 +31,7 @@ const IMPORTS: [(&str, &str); 17] = [
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver results \
-         report scenario live sim",
+         report compare history scenario live sim",
     ),
 ];
 

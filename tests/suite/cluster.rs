@@ -409,6 +409,7 @@ pub fn small_cell(topic: &str, acks: Acks) -> CellSpec {
         retry: Retry::Never,
         request_timeout: Duration::from_secs(10),
         setup_timeout: Duration::from_secs(30),
+        injected_slowdown: 0.0,
     }
 }
 

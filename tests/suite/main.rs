@@ -8,6 +8,7 @@ mod cluster;
 mod commands;
 mod golden;
 mod html;
+mod judging;
 mod kcat;
 mod live;
 mod local_cluster;

@@ -127,6 +127,9 @@ pub struct Load {
     pub linger: Duration,
     /// Share of each payload that compresses away, 0 to 1.
     pub compressibility: f64,
+    /// Delay of each acknowledgement, as a share of its latency: to show that a gate notices. Never
+    /// from a file; 0 but for `--inject-slowdown`, and said loudly in the result.
+    pub injected_slowdown: f64,
 }
 
 /// When records are sent.
@@ -221,6 +224,12 @@ impl Workload {
         self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
         self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
+        self
+    }
+
+    /// The same cells, slowed down on purpose: `--inject-slowdown`.
+    pub fn slowed_down(mut self, share: f64) -> Workload {
+        self.load.injected_slowdown = share;
         self
     }
 

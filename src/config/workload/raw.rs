@@ -371,6 +371,8 @@ fn load(source: &Source<'_>, raw: &RawLoad) -> Result<Load, ConfigError> {
             defaults::COMPRESSIBILITY,
             units::ratio,
         )?,
+
+        injected_slowdown: 0.0,
     })
 }
 
