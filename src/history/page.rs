@@ -8,7 +8,7 @@ use super::text;
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 150.0;
 /// Room for the labels of the axis on the left, and around the chart.
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 88.0;
 const MARGIN: f64 = 12.0;
 
 const STYLE: &str = "
@@ -20,7 +20,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   max-width: 44rem; margin: 0 auto; padding: 1rem; }
 h1, h2, h3 { line-height: 1.2; } h3 { margin: 1rem 0 0; font-size: 1rem; }
 svg { width: 100%; height: auto; display: block; }
-svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
+svg text { font: 15px system-ui, sans-serif; fill: var(--soft); }
 .axis { stroke: var(--soft); stroke-width: 0.5; } .range { stroke: var(--line); opacity: 0.35; }
 circle { fill: var(--line); } .level { stroke: var(--level); stroke-width: 2; fill: none; }
 .step { stroke: var(--soft); stroke-dasharray: 3 3; }
@@ -116,7 +116,7 @@ fn chart(series: &Series) -> String {
             svg,
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
              <text x=\"0\" y=\"{:.1}\">{}</text>",
-            y + 4.0,
+            y + 5.0,
             text::value(series, value)
         );
     }
