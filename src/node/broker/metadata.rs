@@ -54,7 +54,8 @@ impl Shard {
         }
     }
 
-    /// Applies committed records. Roles follow from this broker's registration on: partitions first, then settings (spec/kip966.md 1.2 item 7).
+    /// Applies committed records. Roles follow from this broker's registration on: partitions first,
+    /// then settings (spec/kip966.md 1.2 item 7).
     pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
         let mut touched = std::mem::take(&mut self.touched);
         for (offset, record) in records {
