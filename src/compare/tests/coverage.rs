@@ -59,10 +59,14 @@ fn covers(estimate: &Estimate, truth: f64) -> bool {
 }
 
 /// Share of [`TRIALS`] for which `holds`.
-fn share(seed: u64, mut holds: impl FnMut(&mut ChaCha8Rng, u64) -> bool) -> f64 {
+fn share(seed: u64, holds: impl FnMut(&mut ChaCha8Rng, u64) -> bool) -> f64 {
+    share_of(TRIALS, seed, holds)
+}
+
+fn share_of(trials: usize, seed: u64, mut holds: impl FnMut(&mut ChaCha8Rng, u64) -> bool) -> f64 {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let held = (0..TRIALS).filter(|trial| holds(&mut random, *trial as u64)).count();
-    held as f64 / TRIALS as f64
+    let held = (0..trials).filter(|trial| holds(&mut random, *trial as u64)).count();
+    held as f64 / trials as f64
 }
 
 #[test]
@@ -117,7 +121,7 @@ fn equal_sides_are_rarely_called_different() {
 /// What it guards against: the interval that takes all samples for independent ones.
 #[test]
 fn taking_samples_for_independent_would_call_equal_sides_different() {
-    let called = share(5, |random, seed| {
+    let called = share_of(50, 5, |random, seed| {
         let pooled = |random: &mut ChaCha8Rng| {
             let runs: Vec<u64> =
                 levels(6, 0.0, random).iter().flat_map(|level| run(*level, random)).collect();
