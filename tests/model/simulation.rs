@@ -54,3 +54,10 @@ fn roles_from_metadata_older_than_the_registration_repeat_an_epoch() {
     let failure = sim::find(0..2000, Profile::EarlyRoles, "high_watermark_monotonic");
     report(&failure.expect("no seed found the counterexample").to_string());
 }
+
+/// A broker that led epoch 1 reads in one piece that it leads epoch 3. Another one led between, and
+/// the followers cut their logs for it: what they held under epoch 1 must not count.
+#[test]
+fn a_skipped_leader_epoch_forgets_what_followers_held() {
+    sim::run_seed(9747, Profile::Kip966).unwrap_or_else(|failure| panic!("{failure}"));
+}

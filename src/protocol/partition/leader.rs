@@ -84,7 +84,13 @@ impl Leader {
         metadata: PartitionMetadata,
         out: &mut Vec<Output>,
     ) {
-        let new_epoch = metadata.leader_epoch > self.term.leader_epoch;
+        let before = self.term.leader_epoch;
+        let new_epoch = metadata.leader_epoch > before;
+        // Somebody else may have led between, and followers may have cut their logs for it: what
+        // they held under the older epoch says nothing (simulation, seed 9747).
+        if metadata.leader_epoch.0 > before.0 + 1 {
+            self.followers.clear();
+        }
         self.adopt(local, metadata);
         if new_epoch {
             let end = local.log.log_end_offset;
