@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use self::controller_link::ControllerLink;
 use self::hosted::Hosted;
-use self::metadata::Touched;
 use super::disk::Disk;
 use super::history::WriteId;
 use super::message::{Address, CallId, Envelope, Message};
 use super::replica::{Durability, Flush, Replica};
-use crate::protocol::metadata::{ClusterMetadata, Record};
+use crate::protocol::metadata::{ClusterMetadata, Record, Touched};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, MonotonicTime, Offset, TopicPartition};
 
 /// What all brokers of a run share.
