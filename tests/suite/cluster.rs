@@ -328,9 +328,10 @@ fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Voters must know each other's ports before any listens; these were free a moment ago.
+/// Voters must know each other's ports before any listens; these were free a moment ago. Connections
+/// on this host start from 127.0.0.1: none takes a port here while its node is down.
 fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.100:0").unwrap()).collect();
     held.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
