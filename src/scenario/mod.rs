@@ -3,7 +3,7 @@
 //! Reading order: [`child`] (one node as a child process), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), [`progress`] (what is
-//! told meanwhile) with [`partitions`] (as the cluster tells them, through [`client`]). The nodes are
+//! told meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
 //! real processes on loopback; nothing here is a shortcut. [`local_cluster`] keeps a cluster for
 //! somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
 //! against fio, without a cluster; so does [`bench_controller`]: controllers without brokers.
@@ -13,7 +13,6 @@ pub mod bench_floor;
 mod book;
 pub mod cell;
 pub mod child;
-pub mod client;
 pub mod cluster;
 pub mod drive;
 pub mod floors;
