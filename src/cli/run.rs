@@ -46,7 +46,8 @@ pub struct RunArguments {
     live: LiveArguments,
 }
 
-fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
+/// `uring` or `glommio`.
+pub(super) fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
     PossibleValuesParser::new(["uring", "glommio"]).map(|name| match name.as_str() {
         "glommio" => EngineKind::Glommio,
         _ => EngineKind::Uring,

@@ -139,8 +139,7 @@ fn changes(report: &Report, verdict: Verdict) -> Vec<String> {
 fn change(row: &Row) -> String {
     let value = |value: Option<f64>| match value {
         None => "n/a".to_owned(),
-        Some(value) if row.bigger_is_better => format!("{} records/s", numbers::count(value)),
-        Some(value) => numbers::latency(value as u64),
+        Some(value) => numbers::rate_or_latency(value, row.bigger_is_better),
     };
     let percent = |ratio: f64| format!("{:+.0}", 100.0 * (ratio - 1.0));
     let mut text = format!("{} -> {}", value(row.base), value(row.new));

@@ -44,10 +44,7 @@ pub fn described(series: &Series, step: &Step) -> String {
 
 /// A figure of `series` with its unit.
 pub fn value(series: &Series, value: f64) -> String {
-    match series.bigger_is_better {
-        true => format!("{} records/s", numbers::count(value)),
-        false => numbers::latency(value as u64),
-    }
+    numbers::rate_or_latency(value, series.bigger_is_better)
 }
 
 /// A commit, short.

@@ -20,7 +20,8 @@ use std::time::Instant;
 use crossbeam::channel::{self, Receiver, RecvTimeoutError, Sender};
 
 use crate::node::exporter;
-use crate::scenario::progress::{Progress, SNAPSHOT_INTERVAL, Update, stand_back};
+use crate::node::exporter::stand_back;
+use crate::scenario::progress::{Progress, SNAPSHOT_INTERVAL, Update};
 
 use self::state::State;
 use self::terminal::Terminal;

@@ -19,6 +19,13 @@ const NICENESS: i32 = 19;
 /// Wait after a failed accept: file descriptors may have run out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
+/// Lets the calling thread, which only looks on, stand back: where CPUs are short, whoever is
+/// measured goes first.
+pub fn stand_back() {
+    // Without it the thread is as good, and a little in the way.
+    let _ = rustix::process::nice(NICENESS);
+}
+
 /// Serves scrapes at `address` on a thread of its own, for as long as the process lives. Says where:
 /// port 0 picks one.
 ///
@@ -33,8 +40,7 @@ pub fn spawn(
     let listening = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let scrapes = move || {
-        // A scraper can wait for whoever is measured.
-        let _ = rustix::process::nice(NICENESS);
+        stand_back();
         runtime.block_on(async move {
             // It was a listener a moment ago.
             let Ok(listener) = TcpListener::from_std(listener) else { return };

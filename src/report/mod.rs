@@ -3,5 +3,6 @@
 
 pub mod html;
 pub mod numbers;
+pub mod origin;
 pub mod stages;
 pub mod terminal;

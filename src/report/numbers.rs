@@ -32,6 +32,14 @@ fn unit_of(value: f64, unit: &str, larger: f64, larger_unit: &str) -> String {
     }
 }
 
+/// A rate (bigger is better) or a latency in nanoseconds, with its unit.
+pub fn rate_or_latency(value: f64, is_rate: bool) -> String {
+    match is_rate {
+        true => format!("{} records/s", count(value)),
+        false => latency(value as u64),
+    }
+}
+
 /// Per-second counts: `500`, `2000`, `61.2k`, `1.50M`.
 pub fn count(value: f64) -> String {
     if value < 9_999.5 {

@@ -120,7 +120,7 @@ fn row(cell: &Cell, varying: &[Factor]) -> Row {
 
 /// The value, or `n/a (10k)` where it would need ten thousand samples.
 fn percentile(latency: &Latency, name: &str) -> String {
-    match (latency.percentiles_ns.get(name), notes::samples_needed(latency, name)) {
+    match (latency.percentiles_ns.get(name), latency.samples_needed(name)) {
         (Some(value_ns), _) => numbers::latency(*value_ns),
         (None, Some(_)) if latency.count == 0 => NONE.to_owned(),
         (None, Some(needed)) => format!("n/a ({})", notes::short_count(needed)),

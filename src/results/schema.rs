@@ -284,6 +284,14 @@ pub struct Latency {
     pub histogram_v2_deflate_base64: Option<String>,
 }
 
+impl Latency {
+    /// How many samples percentile `name` would need; `None` if it is there.
+    pub fn samples_needed(&self, name: &str) -> Option<u64> {
+        let reason = self.percentiles_absent.get(name)?;
+        reason.split_whitespace().find_map(|word| word.parse().ok())
+    }
+}
+
 /// One stage on the way of an acknowledged batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {

@@ -14,9 +14,10 @@ use kafka_protocol::messages::{
 };
 
 use crate::node::client::Client;
+use crate::node::exporter::stand_back;
 use crate::wire::{Request, Response};
 
-use super::progress::{Update, stand_back};
+use super::progress::Update;
 
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);

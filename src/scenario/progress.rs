@@ -16,19 +16,11 @@ use super::partitions::{Partition, Watch};
 
 /// Between two [`Snapshot`]s: often enough for the eye.
 pub const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(333);
-/// As far back as the scheduler lets a thread stand.
-const NICENESS: i32 = 19;
 /// A listener that is so far behind, such as one whose terminal is held, misses snapshots.
 const BEHIND_MAX: usize = 64;
 
 const P50: &Percentile = &PERCENTILES[0];
 const P99: &Percentile = &PERCENTILES[3];
-
-/// Lets the calling thread stand back: where CPUs are short, whoever is measured goes first.
-pub fn stand_back() {
-    // Without it the thread is as good, and a little in the way.
-    let _ = rustix::process::nice(NICENESS);
-}
 
 /// One thing that a run tells.
 #[derive(Clone, Debug, PartialEq)]

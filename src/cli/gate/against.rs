@@ -17,9 +17,10 @@ use crate::compare::gate::Judgement;
 use crate::config::workload::Workload;
 use crate::results::schema::RunResult;
 use crate::results::{folder, time};
+use crate::types::EngineKind;
 
 use super::super::exit::{Exit, Failure};
-use super::super::{say, share};
+use super::super::{run, say, share};
 
 /// The workload that runs when none is named.
 const WORKLOAD: &str = include_str!("../../../fixtures/workloads/gate.toml");
@@ -48,8 +49,8 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Run every cell on this engine
-    #[arg(long, value_name = "ENGINE", value_parser = ["uring", "glommio"])]
-    engine: Option<String>,
+    #[arg(long, value_parser = run::engine_parser())]
+    engine: Option<EngineKind>,
     /// Slow this program's runs down, to test the gate
     #[arg(long, value_name = "PERCENT", value_parser = share::parse, hide = true)]
     inject_slowdown: Option<f64>,
@@ -94,7 +95,7 @@ impl Arguments {
     ) -> Result<Session, Failure> {
         let mut session = Session { folder: self.folder()?, rounds: Vec::new() };
         let workload = self.workload(workload, &session.folder)?;
-        let own = std::env::current_exe().map_err(failed("find this program's own file"))?;
+        let own = run::executable()?;
         for round in 0..self.rounds {
             say(&format!("round {} of {}", round + 1, self.rounds));
             // A B, B A, A B, …: whatever the first of a pair finds, each is first equally often.
@@ -167,8 +168,8 @@ impl Arguments {
         if self.quick {
             command.arg("--quick");
         }
-        if let Some(engine) = &self.engine {
-            command.args(["--engine", engine]);
+        if let Some(engine) = self.engine {
+            command.args(["--engine", engine.name()]);
         }
         if let Some(share) = self.inject_slowdown.filter(|_| side == Side::New) {
             command.args(["--inject-slowdown", &format!("{}%", 100.0 * share)]);

@@ -127,11 +127,10 @@ fn samples(result: &RunResult) -> Option<String> {
     let measured = result.cells.iter().filter(|cell| cell.latency.acknowledged.count > 0);
     for cell in measured {
         for name in ["p50", "p99", "p99.9"] {
-            let Some(reason) = cell.latency.acknowledged.percentiles_absent.get(name) else {
+            let Some(needed) = cell.latency.acknowledged.samples_needed(name) else {
                 continue;
             };
-            let needed = reason.split_whitespace().find_map(|word| word.parse().ok());
-            missing.entry(needed.unwrap_or(0)).or_default().insert(name);
+            missing.entry(needed).or_default().insert(name);
             if !cells.iter().any(|known| std::ptr::eq(*known, cell)) {
                 cells.push(cell);
             }

@@ -62,22 +62,6 @@ pub fn view(result: &RunResult) -> EnvironmentView {
     }
 }
 
-/// In one line, as on the terminal.
-pub fn host(result: &RunResult) -> String {
-    let fact =
-        |pointer: &str| result.environment.pointer(pointer).map_or("unknown".to_owned(), shown);
-    format!(
-        "{}, {} CPUs, Linux {}, {} on {}, ackmark {} ({})",
-        fact("/cpu/model"),
-        fact("/cpu/allowed_count"),
-        fact("/kernel/release"),
-        fact("/filesystem/kind"),
-        fact("/device/name"),
-        result.tool.version,
-        result.tool.build,
-    )
-}
-
 /// What was run, in one line.
 pub fn shape(result: &RunResult) -> String {
     let workload = &result.workload;

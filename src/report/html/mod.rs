@@ -22,6 +22,7 @@ mod timeline;
 
 use askama::Template;
 
+use crate::report::origin;
 use crate::results::schema::{RunResult, Status};
 
 use self::groups::Group;
@@ -104,7 +105,7 @@ fn run(index: usize, source: &Source<'_>) -> Run {
         name: result.workload.name.clone(),
         source: source.name.to_owned(),
         started_at: result.started_at.replace('T', " ").replace('Z', " UTC"),
-        host: environment::host(result),
+        host: origin::host(result),
         shape: environment::shape(result),
         partial: (result.status == Status::Partial).then(|| {
             result.status_reason.clone().unwrap_or("not all cells were measured".to_owned())

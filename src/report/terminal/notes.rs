@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::report::{numbers, stages};
-use crate::results::schema::{Cell, Latency, RunResult, Stage, Status};
+use crate::report::{numbers, origin, stages};
+use crate::results::schema::{Cell, RunResult, Stage, Status};
 
 use super::WIDTH;
 
@@ -45,22 +45,7 @@ pub(super) fn heading(result: &RunResult) -> String {
         setting(&workload.cluster, "replication_factor"),
         setting(&workload.cluster, "min_isr"),
         engines.join(" and "),
-        host(result),
-    )
-}
-
-fn host(result: &RunResult) -> String {
-    let fact =
-        |pointer: &str| result.environment.pointer(pointer).map_or("unknown".to_owned(), shown);
-    format!(
-        "{}, {} CPUs, Linux {}, {} on {}, ackmark {} ({})",
-        fact("/cpu/model"),
-        fact("/cpu/allowed_count"),
-        fact("/kernel/release"),
-        fact("/filesystem/kind"),
-        fact("/device/name"),
-        result.tool.version,
-        result.tool.build,
+        origin::host(result),
     )
 }
 
@@ -76,7 +61,7 @@ pub(super) fn sample_legend(result: &RunResult) -> String {
             ("p50", &cell.latency.committed),
             ("p99", &cell.latency.committed),
         ] {
-            if let Some(samples) = samples_needed(latency, name) {
+            if let Some(samples) = latency.samples_needed(name) {
                 needed.entry(samples).or_default().insert(name);
                 fewest = fewest.min(latency.count);
             }
@@ -91,12 +76,6 @@ pub(super) fn sample_legend(result: &RunResult) -> String {
         return String::new();
     }
     format!("n/a: {}; the smallest sample here has {fewest}\n", parts.join(", "))
-}
-
-/// How many samples `name` would need; `None` if it is there.
-pub(super) fn samples_needed(latency: &Latency, name: &str) -> Option<u64> {
-    let reason = latency.percentiles_absent.get(name)?;
-    reason.split_whitespace().find_map(|word| word.parse().ok())
 }
 
 /// `20`, `1k`, `10k`.
