@@ -16,7 +16,7 @@ pub struct BenchControllerArguments {
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
     /// Interleaved rounds
-    #[arg(long, value_name = "N", default_value_t = 9)]
+    #[arg(long, value_name = "N", default_value_t = 25)]
     rounds: usize,
 }
 

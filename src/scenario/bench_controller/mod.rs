@@ -48,7 +48,7 @@ const THROUGHPUT_DURATION: Duration = Duration::from_secs(3);
 /// What a snapshot holds when starts are timed.
 pub const SNAPSHOT_PARTITIONS: usize = 100_000;
 /// Starts, and reads of the file, in turns.
-const STARTS: usize = 5;
+const STARTS: usize = 15;
 /// What one AlterPartition of one partition appends (one record batch of one change), sends and gets:
 /// the larger of its two kinds, as system calls show them.
 const APPENDED_BYTES: usize = 107;
