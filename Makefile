@@ -6,11 +6,14 @@ DATA ?= .
 # Where results go: OUT/NAME/TIME.
 OUT ?= results
 
+# Of everything random in `make torture`.
+SEED ?= 1
+
 CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check fix bench bench-floor bench-controller bench-engines throughput probe clean build
+.PHONY: help run quick test check fix bench bench-floor bench-controller bench-engines throughput torture probe clean build
 
 # list the targets
 help:
@@ -60,6 +63,10 @@ bench-engines: build
 # fill every window: bytes per second over all replicas, and the memory it takes
 throughput: build
 	$(ACKMARK) run fixtures/workloads/throughput.toml --data $(DATA) --out $(OUT)
+
+# random faults for ten minutes: nothing acknowledged may be lost; SEED=n
+torture: build
+	$(ACKMARK) torture --minutes 10 --seed $(SEED) --data $(DATA)
 
 # show what this machine and directory are, and the directory's own speed
 probe: build

@@ -23,7 +23,11 @@ pub mod environment;
 
 pub mod node;
 
+pub mod checker;
+
 pub mod driver;
+
+pub mod faults;
 
 pub mod results;
 

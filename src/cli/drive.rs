@@ -49,7 +49,7 @@ pub fn run(arguments: &DriveArguments) -> Result<Exit, Failure> {
     let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut progress);
     progress.finish();
     let result = outcome.map_err(|error| match error {
-        DriveError::SeveralClusters { .. } => Failure::usage(&error),
+        DriveError::SeveralClusters { .. } | DriveError::Faults { .. } => Failure::usage(&error),
         DriveError::Driver(_) | DriveError::Rate(_) => Failure::failed(&error),
     })?;
     let interrupted = stop.load(Ordering::Relaxed);

@@ -16,6 +16,8 @@ pub enum Exit {
     Usage,
     /// 3: a node failed, records failed, or nothing was measured.
     Invalid,
+    /// 6: a record was lost, or another promise about the data was broken.
+    DataWrong,
     /// 130: interrupted; what was measured until then is there.
     Interrupted,
 }
@@ -27,6 +29,7 @@ impl From<Exit> for ExitCode {
             Exit::Short => 1,
             Exit::Usage => 2,
             Exit::Invalid => 3,
+            Exit::DataWrong => 6,
             Exit::Interrupted => 130,
         })
     }

@@ -12,6 +12,7 @@ mod probe;
 mod report;
 mod run;
 mod signals;
+mod torture;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,8 +32,8 @@ struct Arguments {
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
-valid (a node failed, records failed or nothing was measured); 130 interrupted, with what was
-measured until then.";
+valid (a node failed, records failed or nothing was measured); 6 data is wrong (a promise about
+records was broken); 130 interrupted, with what was measured until then.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -47,6 +48,7 @@ enum Command {
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
     BenchController(bench_controller::BenchControllerArguments),
+    Torture(torture::TortureArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -63,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
         Command::BenchController(arguments) => bench_controller::run(&arguments),
+        Command::Torture(arguments) => torture::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

@@ -75,6 +75,9 @@ pub struct Workload {
     pub matrix: BTreeMap<String, Value>,
     /// The `page-cache-flush` thresholds.
     pub flush: BTreeMap<String, Value>,
+    /// The faults, by the workload file's keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<BTreeMap<String, Value>>,
 }
 
 /// One point of the matrix, all its repeats merged.
@@ -326,6 +329,12 @@ pub struct Repeat {
     pub consumed: Latency,
     /// By the second, for the steady state.
     pub intervals: Vec<Interval>,
+    /// What happened to the cluster meanwhile, in order of `at_us`; faults and what they did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Event>,
+    /// What the checker found; absent without faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
     /// The processes of the cluster at the end of this repeat; their use counts from their start.
     pub nodes: Vec<Node>,
     /// The data directory's device before and after, as the kernel counts.
@@ -350,6 +359,62 @@ pub struct Interval {
     /// Absent without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ns: Option<u64>,
+}
+
+/// Something that happened to the cluster, on the clock and from the zero of [`Interval`]: the begin
+/// of the measured part. Negative before it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it began.
+    pub at_us: i64,
+    /// A word that tells events of one sort apart from others: a fault's kind, or `skipped`.
+    pub kind: String,
+    /// What happened to whom, for people.
+    pub what: String,
+    /// When it was over; absent for what has no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_us: Option<i64>,
+}
+
+/// Whether promises were kept, after every replica was read back. Counts are of records, the
+/// warm-up's included, unless they say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What the mode promises under these faults, beyond what every mode does: `acknowledged` records
+    /// are kept, what consumers saw stays (`visible`), and acknowledged records keep their `order`.
+    pub promised: Vec<String>,
+    /// One sentence for each promise that was broken, with partition and offsets; empty is sound.
+    pub violations: Vec<String>,
+    /// Acknowledged.
+    pub acknowledged: u64,
+    /// Acknowledged and not in the log.
+    pub lost: u64,
+    /// Acknowledged and in the log, but elsewhere than told.
+    pub moved: u64,
+    /// More than once in the log, sent once.
+    pub duplicated: u64,
+    /// More than once in the log, and sent more than once.
+    pub duplicated_by_retries: u64,
+    /// Acknowledged, sent once, and behind a record that was sent later.
+    pub reordered: u64,
+    /// Behind a record that was sent later, sent again or not acknowledged.
+    pub reordered_by_retries: u64,
+    /// Seen by a consumer at an offset that holds another record now, or none.
+    pub visible_lost: u64,
+    /// Times a broker told a lower high watermark than before.
+    pub high_watermark_steps_back: u64,
+    /// Times a new leader told a lower high watermark than the one before it.
+    pub high_watermark_lower_at_next_leader: u64,
+    /// In a log and never sent.
+    pub phantom: u64,
+    /// In a log and not as sent.
+    pub damaged: u64,
+    /// Partitions whose replicas differ below the high watermark.
+    pub divergent_partitions: u64,
+    /// Sent, outcome unknown, and in the log.
+    pub unknown_kept: u64,
+    /// Sent, outcome unknown, and not in the log.
+    pub unknown_lost: u64,
 }
 
 /// One process of the cluster.

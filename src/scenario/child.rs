@@ -4,7 +4,7 @@
 //! The only file of this room that says `unsafe`: two system calls std does not offer.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,15 @@ pub enum ChildError {
         /// What it said.
         line: String,
     },
+    /// It took no order.
+    #[error("{name} takes no orders")]
+    Order {
+        /// The node.
+        name: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
     /// It ended by itself.
     #[error("{name} ended with {status}{said}")]
     Ended {
@@ -73,6 +82,8 @@ pub struct Launch {
     pub config: PathBuf,
     /// Where its error output goes; appended to.
     pub log: PathBuf,
+    /// Whether it takes orders on standard input: see [`Child::order`].
+    pub takes_orders: bool,
 }
 
 /// A running node. Dropping it kills the process.
@@ -99,7 +110,7 @@ impl Child {
             .arg(launch.role)
             .arg("--config")
             .arg(&launch.config)
-            .stdin(Stdio::null())
+            .stdin(if launch.takes_orders { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(log)
             // A group of its own: an interrupt typed at the terminal is for the harness alone, which
@@ -109,11 +120,6 @@ impl Child {
         let mut process = command.spawn().map_err(failed)?;
         let announced = lines(process.stdout.take());
         Ok(Child { launch, process, announced })
-    }
-
-    /// The node's name.
-    pub fn name(&self) -> &str {
-        &self.launch.name
     }
 
     /// Its process id.
@@ -145,6 +151,29 @@ impl Child {
         }
     }
 
+    /// Where it listens, if it said so by now and [`Child::listening`] has not taken it.
+    pub fn has_announced(&mut self) -> Option<SocketAddr> {
+        address(&self.announced.try_recv().ok()?)
+    }
+
+    /// Gives it an order, one line, and waits until it says the line back: it is obeyed then.
+    ///
+    /// # Errors
+    /// [`ChildError`] if it takes no orders, says something else, or nothing until `patience` is over.
+    pub fn order(&mut self, line: &str, patience: Duration) -> Result<(), ChildError> {
+        let name = self.launch.name.clone();
+        let written = match &mut self.process.stdin {
+            Some(stdin) => writeln!(stdin, "{line}").and_then(|()| stdin.flush()),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        };
+        written.map_err(|source| ChildError::Order { name: name.clone(), source })?;
+        match self.announced.recv_timeout(patience) {
+            Ok(said) if said == line => Ok(()),
+            Ok(said) => Err(ChildError::Announcement { name, line: said }),
+            Err(_) => Err(ChildError::Silent { name, waited: patience, said: self.said() }),
+        }
+    }
+
     /// Whether it still runs.
     ///
     /// # Errors
@@ -161,6 +190,20 @@ impl Child {
     pub fn ask_to_stop(&mut self) {
         if let Ok(None) = self.process.try_wait() {
             signal(self.process.id(), libc::SIGTERM);
+        }
+    }
+
+    /// Takes the CPU from it (SIGSTOP) until [`Child::resume`]; sockets and files stay open.
+    pub fn pause(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            signal(self.process.id(), libc::SIGSTOP);
+        }
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            signal(self.process.id(), libc::SIGCONT);
         }
     }
 
@@ -290,6 +333,7 @@ mod tests {
             role: "broker",
             config: folder.join("broker-1.toml"),
             log: folder.join("broker-1.log"),
+            takes_orders: true,
         })
         .expect("a shell starts")
     }
@@ -322,6 +366,18 @@ mod tests {
         let mut child = script(folder.path(), "echo hello; sleep 60");
         let error = child.listening(PATIENCE).expect_err("no address").to_string();
         assert_eq!(error, "broker-1 announced `hello`: must be {\"listening\":\"ip:port\"}");
+    }
+
+    #[test]
+    fn an_order_is_obeyed_once_it_is_said_back() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let text =
+            r#"echo '{"listening":"127.0.0.1:9"}'; read a; echo "$a"; read b; echo no; read c"#;
+        let mut child = script(folder.path(), text);
+        child.listening(PATIENCE).expect("an address");
+        child.order("disk full", PATIENCE).expect("said back");
+        let error = child.order("disk none", PATIENCE).expect_err("not said back").to_string();
+        assert!(error.contains("`no`"), "{error}");
     }
 
     #[test]

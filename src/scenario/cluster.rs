@@ -4,20 +4,29 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::node::{BrokerConfig, ControllerConfig, LogConfig};
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
+use crate::driver::describe::{Description, describe};
 use crate::environment::ProcessUse;
+use crate::faults::loop_disk::{self, LoopDisk, LoopDiskError};
+use crate::faults::relay::{End, Relay};
 use crate::types::{BrokerId, DurabilityMode, EngineKind};
 
-use super::child::{Child, ChildError, Launch, Stop};
+use super::child::{ChildError, Launch};
+use super::member::Member;
 
 /// How long a node may take until it listens: a broker that recovers a long log needs it.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a node may take to stop.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a broker may take to say who is there.
+const ASK_PATIENCE: Duration = Duration::from_millis(500);
+/// Between two looks at who is there.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a cluster is started from.
 #[derive(Clone, Debug)]
@@ -32,6 +41,12 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// Whether connections run through the harness's relay, so that links can be cut.
+    pub relayed: bool,
+    /// Whether brokers take orders that make their disks fail.
+    pub fault_control: bool,
+    /// Size of the loop disk each broker gets, so that its page cache can be lost; `None` for none.
+    pub loop_disk_bytes: Option<u64>,
 }
 
 /// Why a cluster could not be started, or failed.
@@ -52,19 +67,33 @@ pub enum ClusterError {
     /// A node failed.
     #[error(transparent)]
     Child(#[from] ChildError),
+    /// A disk that can lose its page cache cannot be had.
+    #[error(transparent)]
+    LoopDisk(#[from] LoopDiskError),
+    /// The relay cannot be had.
+    #[error("the harness's TCP relay")]
+    Relay(#[source] io::Error),
+    /// Brokers did not come back.
+    #[error("{seen} of {brokers} brokers are in the cluster after {} s", waited.as_secs())]
+    Incomplete {
+        /// Unfenced ones.
+        seen: usize,
+        /// Those there should be.
+        brokers: usize,
+        /// How long.
+        waited: Duration,
+    },
 }
 
 /// A running cluster. Dropping it kills all nodes; the folder stays.
 #[derive(Debug)]
 pub struct Cluster {
-    controller: Child,
-    brokers: Vec<Broker>,
-}
-
-#[derive(Debug)]
-struct Broker {
-    child: Child,
-    address: SocketAddr,
+    folder: PathBuf,
+    controllers: Vec<Member>,
+    brokers: Vec<Member>,
+    relay: Option<Relay>,
+    /// After the members: they go first, and with them their open files.
+    disks: Vec<(BrokerId, LoopDisk)>,
 }
 
 impl Cluster {
@@ -76,107 +105,226 @@ impl Cluster {
         let folder = &plan.folder;
         fs::create_dir(folder)
             .map_err(|source| ClusterError::Files { path: folder.clone(), source })?;
-        let controller_file = controller_config(plan).to_toml()?;
-        let mut controller = start(plan, "controller", "controller", &controller_file)?;
-        let controller_address = controller.listening(START_PATIENCE)?;
-        let ids = 1..=plan.settings.brokers;
-        let started: Vec<Child> = ids
-            .map(|id| {
-                let file = broker_config(plan, id, controller_address).to_toml()?;
-                start(plan, &format!("broker-{id}"), "broker", &file)
-            })
-            .collect::<Result<_, ClusterError>>()?;
-        let announced = |mut child: Child| {
-            let address = child.listening(START_PATIENCE)?;
-            Ok(Broker { child, address })
+        let id = BrokerId(defaults::CONTROLLER_NODE_ID);
+        let config = controller_config(plan);
+        let mut controller = start(plan, id, "controller", "controller", &config.to_toml()?)?;
+        controller.listen(START_PATIENCE)?;
+        let address = controller.address().unwrap_or(config.listen);
+        // Brokers know no other address: it must come back there.
+        let config = ControllerConfig { listen: address, ..config };
+        write_config(plan, "controller", &config.to_toml()?)?;
+        let mut cluster = Cluster {
+            folder: folder.clone(),
+            controllers: vec![controller],
+            brokers: Vec::new(),
+            relay: None,
+            disks: Vec::new(),
         };
-        let brokers = started.into_iter().map(announced).collect::<Result<_, ChildError>>()?;
-        Ok(Cluster { controller, brokers })
+        if plan.loop_disk_bytes.is_some() {
+            loop_disk::enter_mount_namespace()?;
+        }
+        if plan.relayed {
+            cluster.relay = Some(Relay::start().map_err(ClusterError::Relay)?);
+        }
+        for id in 1..=plan.settings.brokers {
+            let id = BrokerId(id as i32);
+            if let Some(size_bytes) = plan.loop_disk_bytes {
+                let image = folder.join(format!("broker-{id}.image"));
+                let disk = LoopDisk::create(&image, &cluster.data_dir(id), size_bytes)?;
+                cluster.disks.push((id, disk));
+            }
+            let doors = cluster.doors(id, address).map_err(ClusterError::Relay)?;
+            let file = broker_config(plan, id, &doors).to_toml()?;
+            let broker = start(plan, id, &format!("broker-{id}"), "broker", &file)?;
+            cluster.brokers.push(broker);
+        }
+        cluster.look()?;
+        for broker in &mut cluster.brokers {
+            broker.listen(START_PATIENCE)?;
+        }
+        cluster.look()?;
+        Ok(cluster)
     }
 
-    /// A broker that answers for the whole cluster.
+    /// Where broker `id` reaches the controller, and where others reach the broker.
+    fn doors(&mut self, id: BrokerId, controller: SocketAddr) -> io::Result<Doors> {
+        let Some(relay) = &mut self.relay else {
+            return Ok(Doors { controllers: vec![controller], advertised: None });
+        };
+        let controllers = self.controllers.iter().map(|controller| End::Node(controller.id));
+        let from = Some(End::Node(id));
+        Ok(Doors {
+            controllers: controllers.map(|to| relay.door(from, to)).collect::<io::Result<_>>()?,
+            advertised: Some(relay.door(None, End::Node(id))?),
+        })
+    }
+
+    /// The relay, if connections run through it.
+    pub(super) fn relay(&self) -> Option<&Relay> {
+        self.relay.as_ref()
+    }
+
+    /// A broker that answers for the whole cluster: the first that is up.
     pub fn bootstrap(&self) -> SocketAddr {
-        self.brokers[0].address
+        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let up = self.brokers.iter().find(|broker| broker.address().is_some());
+        let relayed = up.zip(self.relay.as_ref());
+        let door = relayed.and_then(|(broker, relay)| relay.address(End::Node(broker.id)));
+        door.or(up.and_then(Member::address)).unwrap_or(nobody)
+    }
+
+    pub(super) fn brokers(&self) -> &[Member] {
+        &self.brokers
+    }
+
+    pub(super) fn broker(&self, id: BrokerId) -> Option<&Member> {
+        self.brokers.iter().find(|broker| broker.id == id)
+    }
+
+    /// Holds a broker's partitions.
+    pub(super) fn data_dir(&self, broker: BrokerId) -> PathBuf {
+        self.folder.join(format!("broker-{broker}"))
+    }
+
+    /// The disk of a broker, if it can lose its page cache.
+    pub(super) fn disk_mut(&mut self, broker: BrokerId) -> Option<&mut LoopDisk> {
+        self.disks.iter_mut().find(|(id, _)| *id == broker).map(|(_, disk)| disk)
+    }
+
+    pub(super) fn controllers(&self) -> &[Member] {
+        &self.controllers
+    }
+
+    pub(super) fn member_mut(&mut self, id: BrokerId) -> Option<&mut Member> {
+        self.controllers.iter_mut().chain(&mut self.brokers).find(|member| member.id == id)
     }
 
     /// Every node's name and use of the machine since it started.
     pub fn usage(&self) -> Vec<(String, ProcessUse)> {
-        let brokers = self.brokers.iter().map(|broker| &broker.child);
-        std::iter::once(&self.controller)
-            .chain(brokers)
-            .map(|child| (child.name().to_owned(), ProcessUse::of(child.pid())))
+        let running = self.controllers.iter().chain(&self.brokers);
+        running
+            .filter_map(|member| Some((member.name().to_owned(), ProcessUse::of(member.pid()?))))
             .collect()
     }
 
-    /// Whether all nodes still run.
+    /// Whether all nodes still run that are meant to.
     ///
     /// # Errors
     /// [`ChildError::Ended`] for the first that does not, with its own words.
     pub fn check_running(&mut self) -> Result<(), ChildError> {
-        self.controller.check_running()?;
-        self.brokers.iter_mut().try_for_each(|broker| broker.child.check_running())
+        let mut members = self.controllers.iter_mut().chain(&mut self.brokers);
+        members.try_for_each(Member::check_running)
+    }
+
+    /// Takes note of where restarted nodes listen, and has the relay lead there.
+    ///
+    /// # Errors
+    /// [`ClusterError::Relay`].
+    pub(super) fn look(&mut self) -> Result<(), ClusterError> {
+        for member in self.controllers.iter_mut().chain(&mut self.brokers) {
+            member.look();
+            if let Some(relay) = &mut self.relay {
+                let target = member.listens_at();
+                relay.lead(End::Node(member.id), target).map_err(ClusterError::Relay)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until every broker listens and is unfenced, as one of them sees it.
+    ///
+    /// # Errors
+    /// [`ChildError`] if a node ended; [`ClusterError::Incomplete`] after `patience`.
+    pub(super) fn await_complete(&mut self, patience: Duration) -> Result<(), ClusterError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            self.look()?;
+            self.check_running()?;
+            let seen = self.ask(None).map_or(0, |seen| seen.brokers.len());
+            if seen == self.brokers.len() {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let brokers = self.brokers.len();
+                return Err(ClusterError::Incomplete { seen, brokers, waited: patience });
+            }
+            thread::sleep(ASK_AGAIN);
+        }
+    }
+
+    /// What brokers say of `topic`, if all of them say the same.
+    pub(super) fn ask_all(&self, topic: &str) -> Option<Description> {
+        let ask = |broker: &Member| describe(broker.address()?, Some(topic), ASK_PATIENCE).ok();
+        let mut answers = self.brokers.iter().map(ask);
+        let first = answers.next()??;
+        answers.all(|answer| answer.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// What the first broker that answers says of the cluster and of `topic`.
+    pub(super) fn ask(&self, topic: Option<&str>) -> Option<Description> {
+        let addresses = self.brokers.iter().filter_map(Member::address);
+        addresses.filter_map(|address| describe(address, topic, ASK_PATIENCE).ok()).next()
     }
 
     /// Stops all nodes, brokers first. What did not stop in an orderly way is named in the answer.
-    pub fn stop(self) -> Vec<String> {
-        let mut complaints = Vec::new();
-        let brokers = self.brokers.into_iter().map(|broker| broker.child).collect();
-        for children in [brokers, vec![self.controller]] {
-            complaints.extend(stop_all(children));
-        }
+    pub fn stop(mut self) -> Vec<String> {
+        let mut complaints = stop_all(&mut self.brokers);
+        complaints.extend(stop_all(&mut self.controllers));
         complaints
     }
 }
 
-fn stop_all(mut children: Vec<Child>) -> Vec<String> {
+fn stop_all(members: &mut [Member]) -> Vec<String> {
     let deadline = Instant::now() + STOP_PATIENCE;
-    for child in &mut children {
-        child.ask_to_stop();
+    for member in members.iter_mut() {
+        member.ask_to_stop();
     }
-    let complaint = |child: Child| {
-        let name = child.name().to_owned();
-        match child.stopped(deadline) {
-            Stop::Orderly => None,
-            Stop::Failed(error) => Some(error.to_string()),
-            Stop::Killed => Some(format!(
-                "{name} did not stop within {} s and was killed",
-                STOP_PATIENCE.as_secs()
-            )),
-        }
-    };
-    children.into_iter().filter_map(complaint).collect()
+    members.iter_mut().filter_map(|member| member.stopped(deadline)).collect()
 }
 
 fn start(
     plan: &Plan<'_>,
+    id: BrokerId,
     name: &str,
     role: &'static str,
     file: &str,
-) -> Result<Child, ClusterError> {
-    let config = plan.folder.join(format!("{name}.toml"));
-    fs::write(&config, file)
-        .map_err(|source| ClusterError::Files { path: config.clone(), source })?;
-    Ok(Child::start(Launch {
+) -> Result<Member, ClusterError> {
+    let config = write_config(plan, name, file)?;
+    let launch = Launch {
         name: name.to_owned(),
         executable: plan.executable.to_owned(),
         role,
         config,
         log: plan.folder.join(format!("{name}.log")),
-    })?)
+        takes_orders: plan.fault_control && role == "broker",
+    };
+    Ok(Member::start(id, launch)?)
+}
+
+fn write_config(plan: &Plan<'_>, name: &str, file: &str) -> Result<PathBuf, ClusterError> {
+    let config = plan.folder.join(format!("{name}.toml"));
+    match fs::write(&config, file) {
+        Ok(()) => Ok(config),
+        Err(source) => Err(ClusterError::Files { path: config, source }),
+    }
 }
 
 /// Clusters of one run never talk to each other: each listens on ports of its own.
-const CLUSTER_ID: &str = "ackmark-embedded";
+pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
 
 fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
+/// Controllers listen on a loopback address that no connection on this host starts from, so that
+/// none can take a controller's port while it is down.
+const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
+
 fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
     ControllerConfig {
         node_id: BrokerId(defaults::CONTROLLER_NODE_ID),
         cluster_id: CLUSTER_ID.to_owned(),
-        listen: any_port(),
+        listen: SocketAddr::from((CONTROLLER_ADDRESS, 0)),
         data_dir: PathBuf::from("controller"),
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
@@ -189,14 +337,21 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
     }
 }
 
-fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerConfig {
+/// Addresses of one broker's: the nodes' own, or the relay's.
+struct Doors {
+    controllers: Vec<SocketAddr>,
+    advertised: Option<SocketAddr>,
+}
+
+fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
     let settings = plan.settings;
     BrokerConfig {
-        node_id: BrokerId(id as i32),
+        node_id: id,
         cluster_id: CLUSTER_ID.to_owned(),
         listen: any_port(),
+        advertised: doors.advertised,
         data_dir: PathBuf::from(format!("broker-{id}")),
-        controllers: vec![controller],
+        controllers: doors.controllers.clone(),
         metrics_listen: None,
         engine: plan.engine,
         shards: settings.shards,
@@ -218,5 +373,6 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,
         undurable_bytes_max: settings.undurable_bytes_max,
+        fault_control: plan.fault_control,
     }
 }

@@ -1,12 +1,13 @@
 //! An experiment: start the nodes, drive the cells, stop, hand back a result.
 //!
-//! Reading order: [`child`] (one node as a child process), [`cluster`] (all of one block's nodes),
+//! Reading order: [`child`] (one node as a child process), `member` (its lives), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), [`progress`] (what a
-//! person sees meanwhile). The nodes are real processes on loopback; nothing here is a shortcut.
+//! person sees meanwhile); `faulted` and `injector` (what goes wrong meanwhile), `audit` (whether anything was lost). The nodes are real processes on loopback; nothing here is a shortcut.
 //! [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
 //! against fio, without a cluster; so does [`bench_controller`]: controllers without brokers.
 
+mod audit;
 pub mod bench_controller;
 pub mod bench_floor;
 mod book;
@@ -14,7 +15,10 @@ pub mod cell;
 pub mod child;
 pub mod cluster;
 pub mod drive;
+mod faulted;
 pub mod floors;
+mod injector;
+mod member;
 pub mod progress;
 pub mod reason;
 pub mod run;

@@ -193,6 +193,7 @@ impl Shard {
             self.fail(BrokerError::System { operation: "announce the address", source });
         }
         let now = io.now();
+        let bound = self.config.advertised.unwrap_or(bound);
         if let Some(link) = &mut self.controller {
             link.registration.endpoints = vec![metadata::Endpoint {
                 name: LISTENER.to_owned(),

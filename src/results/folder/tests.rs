@@ -26,6 +26,7 @@ fn result() -> RunResult {
             load: BTreeMap::new(),
             matrix: BTreeMap::new(),
             flush: BTreeMap::new(),
+            fault: Vec::new(),
         },
         cells: Vec::new(),
         warnings: vec!["w".to_owned()],

@@ -282,6 +282,7 @@ impl Nodes<'_> {
             role: "controller",
             config: file,
             log: self.folder.join(format!("{name}.log")),
+            takes_orders: false,
         })?)
     }
 
