@@ -33,7 +33,7 @@ enum State {
 }
 
 impl Member {
-    /// Starts the process; it is not waited for: see [`Member::listening`].
+    /// Starts the process; it is not waited for: see [`Member::listen`].
     pub(super) fn start(id: BrokerId, launch: Launch) -> Result<Member, ChildError> {
         let child = Child::start(launch.clone())?;
         Ok(Member { id, launch, state: State::Running(child), address: None })
