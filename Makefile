@@ -8,12 +8,16 @@ OUT ?= results
 
 # Of everything random in `make torture`.
 SEED ?= 1
+# The browser that `make report-check` starts.
+CHROMIUM ?= chromium
+# How many seeds `make sim` runs of each profile.
+SEEDS ?= 10000
 
 CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check fix bench bench-floor bench-controller bench-engines throughput torture probe clean build
+.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput sim model probe clean build
 
 # list the targets
 help:
@@ -33,11 +37,26 @@ quick: build
 test:
 	$(CARGO) test
 
+# simulate clusters under seeded faults and check the replication rules: SEEDS=10000 make sim
+sim: build
+	$(ACKMARK) simulate --seeds $(SEEDS)
+	$(ACKMARK) simulate --seeds $(SEEDS) --profile anything
+
+# search the exhaustive model in wider bounds than `make test` has time for
+model:
+	MODEL=wide $(CARGO) test --release --test model exhaustive::kip966
+
 # check format, lints and documentation; changes nothing
 check:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
+	$(CARGO) clippy --test report_check -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
+
+# read the HTML report back in headless Chromium: numbers, speed, widths, colours
+report-check:
+	@command -v "$(CHROMIUM)" >/dev/null || { echo "report-check needs Chromium: apt-get install chromium, or make report-check CHROMIUM=/path/to/it" >&2; exit 1; }
+	CHROMIUM="$(CHROMIUM)" $(CARGO) test --test report_check -- --nocapture --test-threads=1
 
 # format, and apply what clippy can apply
 fix:

@@ -9,6 +9,8 @@ pub mod record;
 
 pub mod protocol;
 
+pub mod sim;
+
 pub mod wire;
 
 pub mod measure;
@@ -34,5 +36,7 @@ pub mod results;
 pub mod report;
 
 pub mod scenario;
+
+pub mod live;
 
 pub mod cli;

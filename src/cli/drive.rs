@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use clap::Args;
@@ -10,9 +9,9 @@ use clap::Args;
 use crate::config::workload::Workload;
 use crate::results::{folder, time};
 use crate::scenario::drive::{self, DriveError};
-use crate::scenario::progress::Progress;
 
 use super::exit::{Exit, Failure};
+use super::live::LiveArguments;
 use super::signals;
 
 /// Drive a workload against brokers that were started by hand
@@ -29,6 +28,8 @@ pub struct DriveArguments {
     /// Holds the results, as OUT/NAME/TIME
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
+    #[command(flatten)]
+    live: LiveArguments,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -39,19 +40,18 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// `ackmark drive`
 pub fn run(arguments: &DriveArguments) -> Result<Exit, Failure> {
+    let stop = signals::stop_flag()?;
     let workload =
         Workload::from_file(&arguments.workload).map_err(|error| Failure::usage(&error))?;
     folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
-    let stop = signals::stop_flag()?;
+    let live = arguments.live.start(&workload)?;
     let started = SystemTime::now();
-    let mut progress = Progress::new(workload.cells().len() * workload.load.repeats);
     let run_id = uuid::Uuid::new_v4().to_string();
-    let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut progress);
-    progress.finish();
+    let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut live.progress());
+    drop(live);
     let result = outcome.map_err(|error| match error {
         DriveError::SeveralClusters { .. } | DriveError::Faults { .. } => Failure::usage(&error),
         DriveError::Driver(_) | DriveError::Rate(_) => Failure::failed(&error),
     })?;
-    let interrupted = stop.load(Ordering::Relaxed);
-    super::run::finish(&arguments.out, &time::folder_name(started), &result, interrupted)
+    super::run::finish(&arguments.out, &time::folder_name(started), &result)
 }

@@ -5,13 +5,19 @@
 mod admin;
 mod bench_controller;
 mod bench_floor;
+mod cluster;
+mod completions;
 mod drive;
 mod exit;
+mod live;
+mod man;
 mod node;
 mod probe;
 mod report;
 mod run;
+mod schema;
 mod signals;
+mod simulate;
 mod torture;
 
 use std::io::{self, Write};
@@ -24,11 +30,13 @@ use self::exit::Failure;
 /// Measures what durability costs an acknowledged write: page cache, fsync and O_DIRECT under
 /// Kafka's replication rules.
 #[derive(Debug, Parser)]
-#[command(name = "ackmark", version, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
+#[command(name = "ackmark", version = VERSION, max_term_width = 100, after_help = EXIT_STATUS_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ACKMARK_COMMIT"), ")");
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
@@ -44,10 +52,16 @@ enum Command {
     Controller(node::NodeArguments),
     Broker(node::BrokerArguments),
     BenchFloor(bench_floor::BenchFloorArguments),
+    Cluster(cluster::ClusterArguments),
     Topics(admin::TopicsArguments),
     ElectLeaders(admin::ElectLeadersArguments),
     Brokers(admin::BrokersArguments),
+    Quorum(admin::QuorumArguments),
     BenchController(bench_controller::BenchControllerArguments),
+    Schema(schema::SchemaArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
+    Simulate(simulate::SimulateArguments),
     Torture(torture::TortureArguments),
 }
 
@@ -60,11 +74,17 @@ pub fn main() -> ExitCode {
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Controller(arguments) => node::run_controller(&arguments),
         Command::Broker(arguments) => node::run_broker(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::BenchFloor(arguments) => bench_floor::run(&arguments),
         Command::Topics(arguments) => admin::run_topics(&arguments),
         Command::ElectLeaders(arguments) => admin::run_elect_leaders(&arguments),
         Command::Brokers(arguments) => admin::run_brokers(&arguments),
+        Command::Quorum(arguments) => admin::run_quorum(&arguments),
         Command::BenchController(arguments) => bench_controller::run(&arguments),
+        Command::Schema(arguments) => schema::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Torture(arguments) => torture::run(&arguments),
     };
     match outcome {

@@ -10,11 +10,12 @@ use crate::config::workload::Workload;
 use crate::report::terminal;
 use crate::results::schema::{RunResult, Status};
 use crate::results::{folder, time};
-use crate::scenario::progress::Progress;
+use crate::scenario::reason::with_sources;
 use crate::scenario::run::{self, RunError, Settings};
 use crate::types::EngineKind;
 
 use super::exit::{Exit, Failure};
+use super::live::LiveArguments;
 use super::signals;
 
 /// The workload that runs when none is named.
@@ -38,6 +39,8 @@ pub struct RunArguments {
     /// Run every cell on this engine
     #[arg(long, value_parser = engine_parser())]
     engine: Option<EngineKind>,
+    #[command(flatten)]
+    live: LiveArguments,
 }
 
 fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
@@ -49,37 +52,30 @@ fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
 
 /// `ackmark run`
 pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let stop = signals::stop_flag()?;
     let workload = workload(arguments)?;
     folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
     if cfg!(debug_assertions) {
         super::say("ackmark: debug build: figures are not valid; use a release build");
     }
-    let steps = workload.cells().len() * workload.load.repeats;
+    let live = arguments.live.start(&workload)?;
     let settings = Settings {
         workload,
         data_dir: arguments.data.clone(),
         executable: executable()?,
         run_id: uuid::Uuid::new_v4().to_string(),
         floors: true,
+        metrics: arguments.live.nodes_listen_after(),
     };
-    let stop = signals::stop_flag()?;
     let started = SystemTime::now();
-    let mut progress = Progress::new(steps);
-    let outcome = run::run(&settings, &stop, &mut progress);
-    progress.finish();
-    let result = outcome.map_err(failure)?;
-    let interrupted = stop.load(std::sync::atomic::Ordering::Relaxed);
-    finish(&arguments.out, &time::folder_name(started), &result, interrupted)
+    let outcome = run::run(&settings, &stop, &mut live.progress());
+    drop(live);
+    finish(&arguments.out, &time::folder_name(started), &outcome.map_err(failure)?)
 }
 
 /// Stores and prints a result. One that cannot be stored is printed whole instead: a measurement is
 /// never lost to a full disk.
-pub fn finish(
-    out: &Path,
-    folder_name: &str,
-    result: &RunResult,
-    interrupted: bool,
-) -> Result<Exit, Failure> {
+pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit, Failure> {
     let stored = folder::write(out, folder_name, result);
     if stored.is_err() {
         let json = serde_json::to_string(result)
@@ -87,11 +83,14 @@ pub fn finish(
         super::print(&format!("{json}\n"))?;
     }
     super::print(&terminal::render(result))?;
-    let folder = stored.map_err(|error| Failure::failed(&error))?;
+    let folder = stored.map_err(|error| {
+        let reason = with_sources(&error);
+        Failure::invalid(format!("{reason}; the result is on standard output, in its first line"))
+    })?;
     super::say(&format!("stored in {}", folder.display()));
     let violations = violations(result);
     violations.iter().for_each(|sentence| super::say(&format!("data is wrong: {sentence}")));
-    Ok(match (interrupted, is_valid(result)) {
+    Ok(match (result.is_interrupted(), is_valid(result)) {
         _ if !violations.is_empty() => Exit::DataWrong,
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Done,
@@ -134,7 +133,7 @@ fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
 }
 
 /// This program's own file.
-pub fn executable() -> Result<PathBuf, Failure> {
+pub(super) fn executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::invalid(format!("cannot find this program's own file: {error}")))
 }

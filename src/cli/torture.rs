@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use crossbeam::channel::unbounded;
 
 use crate::config::workload::Workload;
 use crate::faults::loop_disk;
@@ -64,8 +65,10 @@ pub fn run(arguments: &TortureArguments) -> Result<Exit, Failure> {
             executable: super::run::executable()?,
             run_id: uuid::Uuid::new_v4().to_string(),
             floors: false,
+            metrics: None,
         };
-        let mut progress = Progress::new(1);
+        // A round tells what happened once it is over; nobody listens before.
+        let mut progress = Progress::new(unbounded().0, false);
         let result = run::run(&settings, &stop, &mut progress).map_err(super::run::failure)?;
         super::print(&campaign.take_in(number, &result))?;
         let is_over = arguments.quick || Instant::now() >= until;

@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::node::ElectionConfig;
 use crate::types::{CommitRoute, Compat, DurabilityMode, EngineKind, Flush};
 
+/// Controllers of an embedded cluster: one has all of the controller path but the replication of its
+/// log, and leaves the CPUs to the brokers.
+pub const CONTROLLERS: usize = 1;
 /// Brokers of an embedded cluster.
 pub const BROKERS: u64 = 3;
 /// Replicas of each partition.
@@ -60,7 +63,7 @@ pub const HALF_FRAME_IDLE_MAX: Duration = Duration::from_secs(30);
 pub const IN_FLIGHT_REQUESTS_MAX: u64 = 1_024;
 /// Appended, not yet durable bytes per shard before producers are no longer read from.
 pub const UNDURABLE_BYTES_MAX: u64 = 64 << 20;
-/// `node.id` of the controller in an embedded cluster; brokers count from 1.
+/// `node.id` of the first controller in an embedded cluster; brokers count from 1.
 pub const CONTROLLER_NODE_ID: i32 = 100;
 
 /// `flush.messages` of `page-cache-flush`: at 2000 records/s a sync each 50 ms, so that p50 shows

@@ -6,6 +6,7 @@
 
 pub mod cells;
 pub mod defaults;
+mod election;
 pub mod node;
 pub mod node_file;
 mod read;

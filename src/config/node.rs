@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind};
+use crate::types::{
+    AlterPartitionPolicy, BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind,
+};
 
 /// How a broker's logs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct BrokerConfig {
     /// Whether lines on standard input make its disk fail (the harness's tool; see
     /// `node::broker`).
     pub fault_control: bool,
+    /// How ISR proposals are sent.
+    pub alter_partition: AlterPartitionPolicy,
 }
 
 /// The controller.

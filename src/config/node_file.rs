@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::defaults;
-use super::node::{BrokerConfig, ControllerConfig, ElectionConfig, LogConfig};
-use super::read::{ConfigError, Field, Source, whole};
+use super::election::RawElection;
+use super::node::{BrokerConfig, ControllerConfig, LogConfig};
+use super::read::{ConfigError, Field, Source, text_of, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
-use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, Flush};
+use crate::types::{AlterPartitionPolicy, BrokerId, CommitRoute, DurabilityMode, Flush};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +37,8 @@ struct RawBroker {
     in_flight_requests_max: Field,
     undurable_bytes_max: Field,
     fault_control: Field,
+    alter_partition_single_flight: Field,
+    alter_partition_batched: Field,
     #[serde(default)]
     log: RawLog,
     #[serde(default)]
@@ -82,14 +85,6 @@ struct RawController {
     election: RawElection,
 }
 
-#[derive(Deserialize, Serialize, Default)]
-#[serde(deny_unknown_fields)]
-struct RawElection {
-    compat: Field,
-    elr_level: Field,
-    unclean_recovery_manager: Field,
-}
-
 const COMMIT_ROUTES: [(&str, CommitRoute); 5] = [
     ("async", CommitRoute::Async),
     ("async-dsync", CommitRoute::AsyncDsync),
@@ -104,7 +99,7 @@ impl BrokerConfig {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
     pub fn from_file(file: &Path) -> Result<BrokerConfig, ConfigError> {
-        BrokerConfig::from_text(file, &read_text(file)?)
+        BrokerConfig::from_text(file, &text_of(file)?)
     }
 
     /// As [`BrokerConfig::from_file`] for text in memory.
@@ -171,6 +166,11 @@ impl BrokerConfig {
                 1 << 20..=1 << 36,
             )?),
             fault_control: source.or("fault_control", &raw.fault_control, false, units::flag)?,
+            alter_partition: alter_partition(
+                &source,
+                "",
+                [&raw.alter_partition_single_flight, &raw.alter_partition_batched],
+            )?,
         })
     }
 
@@ -189,13 +189,15 @@ impl BrokerConfig {
             metrics_listen: self.metrics_listen.and_then(text),
             engine: text(self.engine.name()),
             shards: integer(self.shards as i64),
-            pin: written(Scalar::Boolean(self.pin)),
+            pin: flag(self.pin),
             heartbeat_interval: text(units::show_duration(self.heartbeat_interval)),
             request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
             half_frame_idle_max: text(units::show_duration(self.half_frame_idle_max)),
             in_flight_requests_max: integer(self.in_flight_requests_max as i64),
             undurable_bytes_max: text(units::show_size(self.undurable_bytes_max as u64)),
             fault_control: self.fault_control.then(|| written(Scalar::Boolean(true))).flatten(),
+            alter_partition_single_flight: flag(self.alter_partition.single_flight),
+            alter_partition_batched: flag(self.alter_partition.batched),
             log: raw_log(&self.log),
             replica: RawReplica {
                 lag_time_max: text(units::show_duration(self.replica_lag_time_max)),
@@ -214,7 +216,7 @@ impl ControllerConfig {
     /// # Errors
     /// [`ConfigError`]: unreadable, not TOML, an unknown key, a value that is not allowed.
     pub fn from_file(file: &Path) -> Result<ControllerConfig, ConfigError> {
-        ControllerConfig::from_text(file, &read_text(file)?)
+        ControllerConfig::from_text(file, &text_of(file)?)
     }
 
     /// As [`ControllerConfig::from_file`] for text in memory.
@@ -255,7 +257,7 @@ impl ControllerConfig {
                 units::count(2..=1 << 32),
             )?,
             metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
-            election: election(&source, &raw.election)?,
+            election: raw.election.checked(&source)?,
         })
     }
 
@@ -280,44 +282,25 @@ impl ControllerConfig {
                 i64::try_from(self.snapshot_interval_entries).unwrap_or(i64::MAX),
             ),
             metrics_listen: self.metrics_listen.and_then(text),
-            election: RawElection {
-                compat: text(self.election.compat.name()),
-                elr_level: integer(self.election.elr_level),
-                unclean_recovery_manager: written(Scalar::Boolean(
-                    self.election.unclean_recovery_manager,
-                )),
-            },
+            election: RawElection::of(&self.election),
         };
         to_toml(&raw)
     }
 }
 
-fn election(source: &Source<'_>, raw: &RawElection) -> Result<ElectionConfig, ConfigError> {
-    let default = defaults::ELECTION;
-    let compat = units::choice(&Compat::ALL);
-    let compat = source.or("election.compat", &raw.compat, default.compat, compat)?;
-    let level_max = match compat {
-        Compat::Kip => default.elr_level,
-        Compat::Kafka42 => defaults::ELR_LEVEL_KAFKA_42,
+/// `alter_partition_single_flight` and `alter_partition_batched`, in the table that `prefix` names.
+pub(super) fn alter_partition(
+    source: &Source<'_>,
+    prefix: &str,
+    [single_flight, batched]: [&Field; 2],
+) -> Result<AlterPartitionPolicy, ConfigError> {
+    let default = AlterPartitionPolicy::default();
+    let flag = |name: &str, field, default| {
+        source.or(&format!("{prefix}alter_partition_{name}"), field, default, units::flag)
     };
-    let level = |value: &Scalar| {
-        let allowed = units::count(0..=level_max.unsigned_abs().into());
-        allowed(value).map_err(|problem| match compat {
-            Compat::Kip => problem,
-            Compat::Kafka42 => format!("{problem} under compat = \"kafka-4.2\""),
-        })
-    };
-    let default_level = level_max.unsigned_abs().into();
-    let level = source.or("election.elr_level", &raw.elr_level, default_level, level)?;
-    Ok(ElectionConfig {
-        compat,
-        elr_level: i16::try_from(level).unwrap_or(level_max),
-        unclean_recovery_manager: source.or(
-            "election.unclean_recovery_manager",
-            &raw.unclean_recovery_manager,
-            default.unclean_recovery_manager,
-            units::flag,
-        )?,
+    Ok(AlterPartitionPolicy {
+        single_flight: flag("single_flight", single_flight, default.single_flight)?,
+        batched: flag("batched", batched, default.batched)?,
     })
 }
 
@@ -457,11 +440,6 @@ fn optional_address(
     source.or(key, field, None, |value| address(value).map(Some))
 }
 
-fn read_text(file: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file)
-        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })
-}
-
 fn to_toml(raw: &impl Serialize) -> Result<String, ConfigError> {
     toml::to_string(raw).map_err(|error| ConfigError::Unwritable {
         key: "node file".to_owned(),
@@ -483,11 +461,15 @@ fn written(value: Scalar) -> Field {
     Some(Spanned::new(0..0, value))
 }
 
-fn text(value: impl Display) -> Field {
+pub(super) fn flag(value: bool) -> Field {
+    written(Scalar::Boolean(value))
+}
+
+pub(super) fn text(value: impl Display) -> Field {
     written(Scalar::Text(value.to_string()))
 }
 
-fn integer(value: impl Into<i64>) -> Field {
+pub(super) fn integer(value: impl Into<i64>) -> Field {
     written(Scalar::Integer(value.into()))
 }
 
@@ -505,6 +487,7 @@ mod tests {
             advertised = "127.0.0.2:9092"
             data_dir = "broker-1"
             controllers = "127.0.0.1:9093"
+            alter_partition_batched = false
             [log]
             durability = "page-cache-flush"
             flush_messages = 7
@@ -520,6 +503,8 @@ mod tests {
         let flush = Flush { messages: 7, interval: Duration::from_secs(90) };
         assert_eq!(broker.log.durability, DurabilityMode::PageCacheFlush(flush));
         assert_eq!(broker.engine, crate::types::EngineKind::Uring);
+        let policy = AlterPartitionPolicy { single_flight: true, batched: false };
+        assert_eq!(broker.alter_partition, policy);
 
         let text = broker.to_toml().expect("an UTF-8 path");
         let again = BrokerConfig::from_text(Path::new("/run/broker.toml"), &text);
@@ -537,30 +522,6 @@ mod tests {
         let again = ControllerConfig::from_text(file, &text);
         assert_eq!(again.expect("what was written"), controller);
         assert_eq!(controller.election, defaults::ELECTION);
-    }
-
-    #[test]
-    fn kafkas_elections_have_kafkas_feature_levels() {
-        let read = |election: &str| {
-            let text = format!(
-                "node_id = 1\ncluster_id = \"c\"\nlisten = \"[::1]:9093\"\ndata_dir = \"d\"\n\
-                 [election]\n{election}"
-            );
-            ControllerConfig::from_text(Path::new("c.toml"), &text)
-        };
-        let kafka = read("compat = \"kafka-4.2\"\n").expect("a good file");
-        assert_eq!((kafka.election.compat, kafka.election.elr_level), (Compat::Kafka42, 1));
-        let before =
-            read("elr_level = 0\nunclean_recovery_manager = false\n").expect("a good file");
-        assert_eq!((before.election.compat, before.election.elr_level), (Compat::Kip, 0));
-        assert!(!before.election.unclean_recovery_manager);
-        let error =
-            read("compat = \"kafka-4.2\"\nelr_level = 2\n").expect_err("a level of the KIP's");
-        assert_eq!(
-            error.to_string(),
-            "c.toml:7:13: election.elr_level = 2: must be 0 to 1 under \
-             compat = \"kafka-4.2\""
-        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::de::{DeserializeOwned, Visitor};
+use serde::de::{self, DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -63,11 +63,15 @@ pub enum ConfigError {
         /// What is allowed.
         problem: String,
     },
-    /// A value that was not written is needed, or a default does not fit what was written.
-    #[error("{file}: {key}: {problem}")]
+    /// A value that was not written is needed.
+    #[error("{file}:{line}:{column}: {key}: {problem}")]
     Absent {
         /// The file as it was named.
         file: String,
+        /// Line, from 1, of the table that lacks it.
+        line: usize,
+        /// Column in characters, from 1, of that table's name.
+        column: usize,
         /// The key's path.
         key: String,
         /// What is needed.
@@ -83,6 +87,22 @@ pub enum ConfigError {
         /// Why not.
         problem: String,
     },
+}
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// [`ConfigError`]: it cannot be read, or is not UTF-8.
+pub(super) fn text_of(file: &Path) -> Result<String, ConfigError> {
+    let bytes = std::fs::read(file)
+        .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let good = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
+        let (line, column) = Source::new(file, &good).place(good.len());
+        let problem = "a byte that is not UTF-8, which TOML is written in".to_owned();
+        ConfigError::Text { file: file.display().to_string(), line, column, problem }
+    })
 }
 
 /// One file's text, for reading values and for pointing at them.
@@ -203,28 +223,49 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// As [`Source::refused`] for a value that clashes with another one: points at `field` if it
-    /// was written, else says that the value is the default.
+    /// As [`Source::refused`] for a value that clashes with that of the key `other`: points at
+    /// `field` if it was written, else says at `other` that `value` is the default.
     pub(super) fn clash(
         &self,
-        key: &str,
-        field: &Field,
-        default: impl fmt::Display,
-        problem: impl Into<String>,
+        (key, field): (&str, &Field),
+        value: impl fmt::Display,
+        problem: impl fmt::Display,
+        (other_key, other): (&str, &Field),
     ) -> ConfigError {
-        match field {
-            Some(value) => self.refused(key, value.span(), value.get_ref(), problem),
-            None => self.absent(key, format!("the default {default} {}", problem.into())),
+        match (field, other) {
+            (Some(own), _) => self.refused(key, own.span(), own.get_ref(), problem.to_string()),
+            (None, Some(other)) => {
+                let problem = format!("{key}, by default {value}, {problem}");
+                self.refused(other_key, other.span(), other.get_ref(), problem)
+            }
+            // Two defaults never clash.
+            (None, None) => self.absent(key, format!("the default {value} {problem}")),
         }
     }
 
-    /// An error about a key that was left out.
+    /// An error about a key that was left out of a table.
     pub(super) fn absent(&self, key: &str, problem: impl Into<String>) -> ConfigError {
+        let (line, column) = self.place(self.table_start(key));
         ConfigError::Absent {
             file: self.file.display().to_string(),
+            line,
+            column,
             key: key.to_owned(),
             problem: problem.into(),
         }
+    }
+
+    /// Where the innermost written table on the path of `key` begins; the file's begin if there is
+    /// none.
+    fn table_start(&self, key: &str) -> usize {
+        let Ok(document) = DeTable::parse(self.text) else { return 0 };
+        let (mut table, mut start) = (document.get_ref(), 0);
+        for name in key.split('.') {
+            let Some((name, value)) = table.get_key_value(name) else { break };
+            let DeValue::Table(inner) = value.get_ref() else { break };
+            (table, start) = (inner, name.span().start);
+        }
+        start
     }
 
     fn meaning<T>(
@@ -310,6 +351,9 @@ impl<'de> Deserialize<'de> for Scalar {
             }
             fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
                 Ok(Scalar::Integer(value))
+            }
+            fn visit_i128<E: de::Error>(self, _: i128) -> Result<Scalar, E> {
+                Err(E::custom("must be a whole number of at most 64 bits"))
             }
             fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
                 Ok(Scalar::Float(value))

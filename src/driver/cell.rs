@@ -25,6 +25,7 @@ use crate::driver::spec::CellSpec;
 use crate::driver::tracker::Tracker;
 use crate::engine::{App, ConnectionId, Event, Io};
 use crate::measure::clock;
+use crate::measure::histogram::LatencyHistogram;
 use crate::types::{Acks, MonotonicTime};
 
 /// From the last connection's coming up to the load's begin: lets what connecting started settle.
@@ -51,8 +52,8 @@ pub enum Phase {
 }
 
 /// What a cell tells of itself while it runs, every tenth of a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
     /// Where it is.
     pub phase: Phase,
     /// Since the load began.
@@ -63,6 +64,13 @@ pub struct Progress {
     pub records_sent: u64,
     /// Measured records acknowledged.
     pub records_acknowledged: u64,
+    /// Measured records given up.
+    pub records_failed: u64,
+    /// Produce requests without an answer.
+    pub in_flight_batches: usize,
+    /// Intended send to acknowledgement, of the measured part so far. A look into it takes some ten
+    /// microseconds of the load's own thread.
+    pub acknowledged: &'a LatencyHistogram,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +86,7 @@ pub struct Cell<'a> {
     spec: &'a CellSpec,
     bootstrap: SocketAddr,
     stop: &'a AtomicBool,
-    progress: &'a mut dyn FnMut(Progress),
+    progress: &'a mut dyn FnMut(Progress<'_>),
     phase: Phase,
     setup_until: MonotonicTime,
     tick_at: MonotonicTime,
@@ -107,7 +115,7 @@ impl<'a> Cell<'a> {
         bootstrap: SocketAddr,
         spec: &'a CellSpec,
         stop: &'a AtomicBool,
-        progress: &'a mut dyn FnMut(Progress),
+        progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Result<Cell<'a>, DriverError> {
         spec.check()?;
         let mut recorder = Recorder::new(Measured {
@@ -351,6 +359,9 @@ impl<'a> Cell<'a> {
             load_length: self.spec.warmup + self.spec.duration,
             records_sent: counts.records_sent,
             records_acknowledged: counts.records_acknowledged,
+            records_failed: counts.records_failed,
+            in_flight_batches: self.producers.in_flight_batches(),
+            acknowledged: self.recorder.acknowledged_latency(),
         });
         if self.stop.load(Ordering::Relaxed) {
             match self.times {

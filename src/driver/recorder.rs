@@ -128,6 +128,11 @@ impl Recorder {
         &self.outcome.counts
     }
 
+    /// Intended send to acknowledgement, so far.
+    pub fn acknowledged_latency(&self) -> &LatencyHistogram {
+        &self.outcome.acknowledged_latency.response
+    }
+
     /// A batch was handed to the socket.
     pub fn sent(&mut self, batch: &BatchFacts, batch_bytes: usize) {
         if let Some(history) = &mut self.outcome.history {

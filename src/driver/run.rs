@@ -27,7 +27,7 @@ pub fn run_cell(
     bootstrap: SocketAddr,
     spec: &CellSpec,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<CellOutcome, DriverError> {
     let cell = Cell::new(bootstrap, spec, stop, progress)?;
     // Where the kernel refuses, timers fire some 50 us late, which the schedule lag shows.

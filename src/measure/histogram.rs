@@ -190,19 +190,32 @@ impl LatencyHistogram {
     /// exceed, to three digits; `None` without samples. Says nothing about whether the sample
     /// supports it: see [`LatencyHistogram::percentile_ns`].
     pub fn value_at_quantile(&self, quantile: f64) -> Option<u64> {
+        self.values_at_quantiles(&[quantile]).first().copied()
+    }
+
+    /// [`LatencyHistogram::value_at_quantile`] of each of `quantiles`, which ascend, in one pass;
+    /// empty without samples.
+    pub fn values_at_quantiles(&self, quantiles: &[f64]) -> Vec<u64> {
+        let mut values = Vec::with_capacity(quantiles.len());
         if self.is_empty() {
-            return None;
+            return values;
         }
-        // The factor keeps 0.9999 * 100_000 from being rounded up past its rank.
-        let rank = (quantile.clamp(0.0, 1.0) * self.count() as f64 * (1.0 - 1e-12)).ceil() as u64;
+        let mut ranks = quantiles.iter().map(|quantile| self.rank(*quantile)).peekable();
         let mut seen = 0;
         for bucket in self.counts.iter_recorded() {
             seen += bucket.count_at_value();
-            if seen >= rank {
-                return Some(bucket.value_iterated_to().clamp(self.min_ns, self.max_ns));
+            while ranks.next_if(|rank| seen >= *rank).is_some() {
+                values.push(bucket.value_iterated_to().clamp(self.min_ns, self.max_ns));
             }
         }
-        Some(self.max_ns)
+        values.extend(ranks.map(|_| self.max_ns));
+        values
+    }
+
+    /// How many samples, in ascending order, reach up to the quantile.
+    fn rank(&self, quantile: f64) -> u64 {
+        // The factor keeps 0.9999 * 100_000 from being rounded up past its rank.
+        (quantile.clamp(0.0, 1.0) * self.count() as f64 * (1.0 - 1e-12)).ceil() as u64
     }
 
     /// The percentile's value, or `None` where the sample is too small for it.

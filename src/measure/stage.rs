@@ -4,7 +4,10 @@
 //! is the batch's latency, to the nanosecond (spec/measurement.md M43). Does not know how the
 //! instants were learned.
 
+pub mod composition;
+
 use crate::measure::histogram::LatencyHistogram;
+use crate::measure::stage::composition::Composition;
 use crate::types::{Acks, BrokerStamps, ClockId, MonotonicTime};
 
 macro_rules! stages {
@@ -200,6 +203,8 @@ pub struct StageHistograms {
     /// Per batch, the sum of its gaps: must agree with the acknowledgement latency of the same
     /// batches, which is computed without the broker's instants.
     pub sum: LatencyHistogram,
+    /// What batches of about the same latency spent in each stage.
+    pub composition: Composition,
     /// Batches whose instants were out of order.
     pub anomaly_count: u64,
     /// Batches without instants to compare: not reported, or on another host's clock.
@@ -212,6 +217,7 @@ impl StageHistograms {
         StageHistograms {
             stages: vec![LatencyHistogram::new(); Stage::COUNT],
             sum: LatencyHistogram::new(),
+            composition: Composition::new(),
             anomaly_count: 0,
             untraced_count: 0,
         }
@@ -228,6 +234,7 @@ impl StageHistograms {
                     self.stages[Stage::LeaderSync as usize].record_ns(gap_ns);
                 }
                 self.sum.record_ns(gaps.total_ns());
+                self.composition.record(&gaps);
             }
             Err(NoGaps::OutOfOrder(_)) => self.anomaly_count += 1,
             Err(NoGaps::NoAnswer | NoGaps::OtherClock | NoGaps::Missing(_)) => {

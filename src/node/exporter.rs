@@ -3,6 +3,8 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,8 +14,36 @@ use tokio::net::{TcpListener, TcpStream};
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// A scraper has this long for its request, and again for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// As far back as the scheduler lets a thread stand.
+const NICENESS: i32 = 19;
 /// Wait after a failed accept: file descriptors may have run out.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
+
+/// Serves scrapes at `address` on a thread of its own, for as long as the process lives. Says where:
+/// port 0 picks one.
+///
+/// # Errors
+/// The address cannot be had, or no thread.
+pub fn spawn(
+    address: SocketAddr,
+    render: impl Fn() -> Result<String, fmt::Error> + Send + 'static,
+) -> io::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    let listening = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let scrapes = move || {
+        // A scraper can wait for whoever is measured.
+        let _ = rustix::process::nice(NICENESS);
+        runtime.block_on(async move {
+            // It was a listener a moment ago.
+            let Ok(listener) = TcpListener::from_std(listener) else { return };
+            serve(listener, render).await;
+        });
+    };
+    thread::Builder::new().name("metrics".to_owned()).spawn(scrapes)?;
+    Ok(listening)
+}
 
 /// Serves scrapes, one after the other, for as long as it is polled.
 pub(super) async fn serve(listener: TcpListener, render: impl Fn() -> Result<String, fmt::Error>) {

@@ -3,4 +3,19 @@
 pub mod broker;
 pub mod clean_shutdown;
 pub mod controller;
-mod exporter;
+pub mod exporter;
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+/// Says on standard output where this node listens, and where it serves metrics if it does: one JSON
+/// line, read by whoever started it.
+fn announce(address: SocketAddr, metrics: Option<SocketAddr>) -> io::Result<()> {
+    let mut line = serde_json::json!({ "listening": address.to_string() });
+    if let Some(metrics) = metrics {
+        line["metrics"] = metrics.to_string().into();
+    }
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

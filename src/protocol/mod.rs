@@ -2,6 +2,8 @@
 //! values. No I/O, no clock, no randomness, no logging, no locks in this room.
 
 pub mod broker;
+#[cfg(test)]
+mod conformance;
 pub mod controller;
 pub mod metadata;
 pub mod partition;

@@ -28,6 +28,7 @@ pub fn workload(workload: &Workload) -> schema::Workload {
     schema::Workload {
         name: workload.name.clone(),
         cluster: object(json!({
+            "controllers": cluster.controllers,
             "brokers": cluster.brokers,
             "replication_factor": cluster.replication_factor,
             "min_isr": cluster.min_isr,
@@ -46,6 +47,13 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "heartbeat_interval": show_duration(cluster.heartbeat_interval),
             "session_timeout": show_duration(cluster.session_timeout),
             "metadata_append_linger": show_duration(cluster.metadata_append_linger),
+            "alter_partition_single_flight": cluster.alter_partition.single_flight,
+            "alter_partition_batched": cluster.alter_partition.batched,
+        })),
+        election: object(json!({
+            "compat": cluster.election.compat.name(),
+            "elr_level": cluster.election.elr_level,
+            "unclean_recovery_manager": cluster.election.unclean_recovery_manager,
         })),
         load: object(json!({
             "mode": mode,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::config::cells::Cell as Planned;
 use crate::config::workload::Workload;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
+use crate::measure::stage::composition::Composition;
 use crate::measure::stage::{Stage, StageHistograms};
 use crate::types::Acks;
 
@@ -21,6 +22,9 @@ pub const RECONCILIATION_TOLERANCE: f64 = 0.05;
 
 /// Below this share of the asked rate a cell is called overloaded.
 const ACHIEVED_SHARE_MIN: f64 = 0.98;
+
+/// The bands of [`schema::StageBand`]: a percentile and the quantiles whose batches stand for it.
+const STAGE_BANDS: [(&str, f64, f64); 2] = [("p50", 0.45, 0.55), ("p99", 0.985, 0.995)];
 
 /// What one repeat of one cell measured.
 pub struct Measured {
@@ -98,6 +102,7 @@ pub fn cell(
             failed: latency(&merged(repeats, |repeat| &repeat.failed)),
         },
         stages,
+        stage_bands: stage_bands(repeats),
         reconciliation,
         acknowledged_p50_to_page_cache: None,
         floor: floor.map(|floor| schema::Floor { ratio: ratio(floor.floor_ns), ..floor }),
@@ -178,6 +183,29 @@ fn stages(repeats: &[Measured], acks: Acks) -> Vec<schema::Stage> {
             latency: latency(&histogram),
         })
         .collect()
+}
+
+/// Around p50 and p99, where the sample supports the percentile.
+fn stage_bands(repeats: &[Measured]) -> Vec<schema::StageBand> {
+    let mut all = Composition::new();
+    for repeat in repeats {
+        all.merge(&repeat.stages.composition);
+    }
+    let band = |(name, from, to): &(&str, f64, f64)| {
+        let percentile = PERCENTILES.iter().find(|percentile| percentile.name == *name)?;
+        let enough = all.count() >= percentile.samples_min;
+        let band = enough.then(|| all.band(*from, *to)).flatten()?;
+        let mean_ns =
+            |(stage, mean_ns): &(Stage, f64)| (stage.name().to_owned(), mean_ns.round() as u64);
+        Some(schema::StageBand {
+            percentile: (*name).to_owned(),
+            from_ns: band.from_ns,
+            to_ns: band.to_ns,
+            count: band.count,
+            mean_ns: band.mean_ns.iter().map(mean_ns).collect(),
+        })
+    };
+    STAGE_BANDS.iter().filter_map(band).collect()
 }
 
 fn reconciliation(

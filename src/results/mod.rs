@@ -5,6 +5,7 @@
 //! asked for), [`measured`] (live histograms of one cell's repeats → a [`schema::Cell`]),
 //! [`folder`] (`results/<name>/<time>/`, written whole or not at all). Knows nothing of the live run.
 
+pub mod curve;
 pub mod described;
 pub mod folder;
 pub mod measured;

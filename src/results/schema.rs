@@ -3,14 +3,28 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Written into every result; a reader refuses others.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The JSON Schema (draft 7) of a result of this version. It asks only for what a reader needs:
+/// unknown keys are tolerated.
+pub fn json_schema() -> Value {
+    let generator = SchemaSettings::draft07().into_generator();
+    let mut schema = generator.into_root_schema_for::<RunResult>();
+    schema.insert("title".to_owned(), "ackmark result".into());
+    schema.to_value()
+}
+
+/// [`RunResult::status_reason`] of a run that was told to stop.
+pub const INTERRUPTED: &str = "interrupted";
+
 /// Everything known about one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// [`SCHEMA_VERSION`].
     pub schema_version: u32,
@@ -22,7 +36,7 @@ pub struct RunResult {
     pub started_at: String,
     /// From start to the last cell's end.
     pub wall_time_s: f64,
-    /// Whether all cells were measured.
+    /// Whether all cells were measured, and the run was not told to stop before its end.
     pub status: Status,
     /// Why not, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,19 +55,34 @@ pub struct RunResult {
     pub warnings: Vec<String>,
 }
 
+impl RunResult {
+    /// Whether the run was told to stop before its end.
+    pub fn is_interrupted(&self) -> bool {
+        self.status_reason.as_deref() == Some(INTERRUPTED)
+    }
+}
+
 /// The program that measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// `ackmark`.
     pub name: String,
     /// Package version.
     pub version: String,
+    /// The commit it was built from, `-dirty` if sources had been changed; `unknown` where it was
+    /// built without git, and in results from before this key.
+    #[serde(default = "unknown")]
+    pub commit: String,
     /// `release` or `debug`; figures of a debug build are not valid.
     pub build: String,
 }
 
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
 /// How far a run or a cell came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// As planned.
@@ -63,12 +92,15 @@ pub enum Status {
 }
 
 /// The workload as meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// Names the folder.
     pub name: String,
     /// The cluster, by the workload file's keys.
     pub cluster: BTreeMap<String, Value>,
+    /// `[election]`.
+    #[serde(default)]
+    pub election: BTreeMap<String, Value>,
     /// The load, by the workload file's keys.
     pub load: BTreeMap<String, Value>,
     /// The matrix, by the workload file's keys.
@@ -81,7 +113,7 @@ pub struct Workload {
 }
 
 /// One point of the matrix, all its repeats merged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Position in the matrix.
     pub index: usize,
@@ -106,6 +138,10 @@ pub struct Cell {
     pub latency: CellLatency,
     /// Where the time of acknowledged batches went, in path order.
     pub stages: Vec<Stage>,
+    /// Where the time of the batches around a percentile went; unlike percentiles of stages, these
+    /// add up. Absent in results of older releases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stage_bands: Vec<StageBand>,
     /// Whether the stages add up.
     pub reconciliation: Reconciliation,
     /// p50 over the p50 of the same cell under `page-cache`; absent where there is none.
@@ -122,7 +158,7 @@ pub struct Cell {
 }
 
 /// The factors of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Factors {
     /// `0`, `1` or `all`.
     pub acks: String,
@@ -149,7 +185,7 @@ pub struct Factors {
 
 /// Records whose intended send time lies in the measured part, and what became of them.
 /// `due = sent + unsent`; unless `acks=0`, `sent = acknowledged + failed + unanswered`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Due by the schedule (open loop), or sent (else).
     pub due_records: u64,
@@ -178,7 +214,7 @@ pub struct Counts {
 }
 
 /// Failed attempts of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorCount {
     /// Attempts.
     pub batches: u64,
@@ -187,7 +223,7 @@ pub struct ErrorCount {
 }
 
 /// Asked and achieved.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rate {
     /// Records per second; absent unless the loop is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,7 +238,7 @@ pub struct Rate {
 }
 
 /// The latencies of a cell, each from the intended send time of a batch's oldest record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellLatency {
     /// To the acknowledgement.
     pub acknowledged: Latency,
@@ -220,7 +256,7 @@ pub struct CellLatency {
 }
 
 /// One distribution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Samples.
     pub count: u64,
@@ -252,7 +288,7 @@ pub struct Latency {
 }
 
 /// One stage on the way of an acknowledged batch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Stage name.
     pub name: String,
@@ -264,8 +300,23 @@ pub struct Stage {
     pub latency: Latency,
 }
 
+/// The batches whose latency lies around one percentile, and what they spent in each stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StageBand {
+    /// `p50` or `p99`.
+    pub percentile: String,
+    /// Least latency of the batches.
+    pub from_ns: u64,
+    /// First latency above them.
+    pub to_ns: u64,
+    /// Batches.
+    pub count: u64,
+    /// Mean per stage on the path, by stage name: adds up to the batches' mean latency.
+    pub mean_ns: BTreeMap<String, u64>,
+}
+
 /// Whether the stages account for the latency.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reconciliation {
     /// p50 over the batches of the sum of each batch's stages, from the broker's instants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,7 +341,7 @@ pub struct Reconciliation {
 
 /// A lower bound of the time from the actual send to the acknowledgement, from parts measured in the
 /// same run. The driver's own timer is no part of it, so it is set against `acknowledged_service`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// How the parts add up, in the parts' names.
     pub formula: String,
@@ -304,7 +355,7 @@ pub struct Floor {
 }
 
 /// One repeat of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Repeat {
     /// From 0.
     pub repeat: usize,
@@ -344,7 +395,7 @@ pub struct Repeat {
 }
 
 /// One second of a repeat, by the time of the acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// Seconds since the measured part began.
     pub second: u64,
@@ -361,24 +412,23 @@ pub struct Interval {
     pub max_ns: Option<u64>,
 }
 
-/// Something that happened to the cluster, on the clock and from the zero of [`Interval`]: the begin
-/// of the measured part. Negative before it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Something that was done to the cluster, or befell it, at a known time of a repeat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When it began.
-    pub at_us: i64,
-    /// A word that tells events of one sort apart from others: a fault's kind, or `skipped`.
+    /// When it began, since the measured part of the repeat began.
+    pub at_us: u64,
+    /// A stable short name for machines: a fault's kind as workloads write it, or `skipped`.
     pub kind: String,
-    /// What happened to whom, for people.
+    /// In words for a reader: `broker-2 (leader) paused (SIGSTOP)`.
     pub what: String,
-    /// When it was over; absent for what has no end.
+    /// When it was over, on the same clock; absent for an instant and for what did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until_us: Option<i64>,
+    pub until_us: Option<u64>,
 }
 
 /// Whether promises were kept, after every replica was read back. Counts are of records, the
 /// warm-up's included, unless they say otherwise.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// What the mode promises under these faults, beyond what every mode does: `acknowledged` records
     /// are kept, what consumers saw stays (`visible`), and acknowledged records keep their `order`.
@@ -418,7 +468,7 @@ pub struct Check {
 }
 
 /// One process of the cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// `controller`, `broker-1` …, `driver`.
     pub name: String,

@@ -103,11 +103,16 @@ impl Book {
             run_id: origin.run_id.to_owned(),
             started_at: time::rfc3339(started.0),
             wall_time_s: (started.1.elapsed().as_secs_f64() * 1e3).round() / 1e3,
-            status: partial.map_or(schema::Status::Complete, |cell| cell.status),
-            status_reason: partial.and_then(|cell| match interrupted {
-                true => Some("interrupted".to_owned()),
-                false => Some(format!("{}: {}", cell.name, cell.status_reason.as_deref()?)),
-            }),
+            status: match (interrupted, partial) {
+                (false, None) => schema::Status::Complete,
+                (true, _) | (_, Some(_)) => schema::Status::Partial,
+            },
+            status_reason: match interrupted {
+                true => Some(schema::INTERRUPTED.to_owned()),
+                false => partial.and_then(|cell| {
+                    Some(format!("{}: {}", cell.name, cell.status_reason.as_deref()?))
+                }),
+            },
             environment: environment.to_json(),
             floors: floors.to_json(),
             workload: described::workload(workload),
@@ -122,6 +127,7 @@ pub fn tool() -> schema::Tool {
     schema::Tool {
         name: env!("CARGO_PKG_NAME").to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: env!("ACKMARK_COMMIT").to_owned(),
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
     }
 }

@@ -122,6 +122,11 @@ impl Child {
         Ok(Child { launch, process, announced })
     }
 
+    /// `broker-1` …
+    pub fn name(&self) -> &str {
+        &self.launch.name
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.process.id()

@@ -1,8 +1,8 @@
-//! One controller and its brokers as child processes on loopback, in a folder of their own.
+//! Controllers and their brokers as child processes on loopback, in a folder of their own.
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -47,6 +47,17 @@ pub struct Plan<'a> {
     pub fault_control: bool,
     /// Size of the loop disk each broker gets, so that its page cache can be lost; `None` for none.
     pub loop_disk_bytes: Option<u64>,
+    /// The nodes serve metrics on the ports that follow, if it is there.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl Plan<'_> {
+    /// Where node `number` serves metrics: brokers by id, then the controllers.
+    fn metrics_of(&self, number: usize) -> Option<SocketAddr> {
+        let run = self.metrics?;
+        let port = u16::try_from(number).ok().and_then(|number| run.port().checked_add(number))?;
+        Some(SocketAddr::new(run.ip(), port))
+    }
 }
 
 /// Why a cluster could not be started, or failed.
@@ -61,6 +72,9 @@ pub enum ClusterError {
         #[source]
         source: io::Error,
     },
+    /// No port for a controller.
+    #[error("cannot find a free port: {0}")]
+    Port(#[source] io::Error),
     /// A node's configuration could not be written down.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -97,7 +111,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the controller, then all brokers at once, and waits until each listens.
+    /// Starts the controllers, then all brokers at once, and waits until each listens.
     ///
     /// # Errors
     /// [`ClusterError`], with the failed node's own words; then no process is left.
@@ -105,17 +119,9 @@ impl Cluster {
         let folder = &plan.folder;
         fs::create_dir(folder)
             .map_err(|source| ClusterError::Files { path: folder.clone(), source })?;
-        let id = BrokerId(defaults::CONTROLLER_NODE_ID);
-        let config = controller_config(plan);
-        let mut controller = start(plan, id, "controller", "controller", &config.to_toml()?)?;
-        controller.listen(START_PATIENCE)?;
-        let address = controller.address().unwrap_or(config.listen);
-        // Brokers know no other address: it must come back there.
-        let config = ControllerConfig { listen: address, ..config };
-        write_config(plan, "controller", &config.to_toml()?)?;
         let mut cluster = Cluster {
             folder: folder.clone(),
-            controllers: vec![controller],
+            controllers: Vec::new(),
             brokers: Vec::new(),
             relay: None,
             disks: Vec::new(),
@@ -126,6 +132,7 @@ impl Cluster {
         if plan.relayed {
             cluster.relay = Some(Relay::start().map_err(ClusterError::Relay)?);
         }
+        cluster.start_controllers(plan)?;
         for id in 1..=plan.settings.brokers {
             let id = BrokerId(id as i32);
             if let Some(size_bytes) = plan.loop_disk_bytes {
@@ -133,7 +140,7 @@ impl Cluster {
                 let disk = LoopDisk::create(&image, &cluster.data_dir(id), size_bytes)?;
                 cluster.disks.push((id, disk));
             }
-            let doors = cluster.doors(id, address).map_err(ClusterError::Relay)?;
+            let doors = cluster.doors(id).map_err(ClusterError::Relay)?;
             let file = broker_config(plan, id, &doors).to_toml()?;
             let broker = start(plan, id, &format!("broker-{id}"), "broker", &file)?;
             cluster.brokers.push(broker);
@@ -146,10 +153,54 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where broker `id` reaches the controller, and where others reach the broker.
-    fn doors(&mut self, id: BrokerId, controller: SocketAddr) -> io::Result<Doors> {
+    /// All controllers, listening, in order of their ids. The first one names the voters and stands
+    /// as their leader at once: it starts last, when the others are there to vote.
+    fn start_controllers(&mut self, plan: &Plan<'_>) -> Result<(), ClusterError> {
+        let count = plan.settings.controllers;
+        let ids = (defaults::CONTROLLER_NODE_ID..).map(BrokerId);
+        let seats: Vec<_> = ids.zip(free_addresses(count).map_err(ClusterError::Port)?).collect();
+        for (place, &(id, listen)) in seats.iter().enumerate().rev() {
+            let (name, voters) = match count {
+                1 => ("controller".to_owned(), Vec::new()),
+                _ => {
+                    let voters = self.voters_for(id, &seats).map_err(ClusterError::Relay)?;
+                    (format!("controller-{id}"), voters)
+                }
+            };
+            let config = ControllerConfig {
+                node_id: id,
+                listen,
+                data_dir: PathBuf::from(&name),
+                voters,
+                metrics_listen: plan.metrics_of(plan.settings.brokers + 1 + place),
+                ..controller_config(plan)
+            };
+            let mut controller = start(plan, id, &name, "controller", &config.to_toml()?)?;
+            controller.listen(START_PATIENCE)?;
+            self.controllers.insert(0, controller);
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// All voters as voter `own` reaches them.
+    fn voters_for(
+        &mut self,
+        own: BrokerId,
+        seats: &[(BrokerId, SocketAddr)],
+    ) -> io::Result<Vec<(BrokerId, SocketAddr)>> {
+        let reached = |&(id, listen): &(BrokerId, SocketAddr)| match &mut self.relay {
+            Some(relay) if id != own => Ok((id, relay.door(Some(End::Node(own)), End::Node(id))?)),
+            _ => Ok((id, listen)),
+        };
+        seats.iter().map(reached).collect()
+    }
+
+    /// Where broker `id` reaches the controllers, and where others reach the broker.
+    fn doors(&mut self, id: BrokerId) -> io::Result<Doors> {
         let Some(relay) = &mut self.relay else {
-            return Ok(Doors { controllers: vec![controller], advertised: None });
+            let controllers = self.controllers.iter().filter_map(Member::address).collect();
+            return Ok(Doors { controllers, advertised: None });
         };
         let controllers = self.controllers.iter().map(|controller| End::Node(controller.id));
         let from = Some(End::Node(id));
@@ -320,6 +371,15 @@ fn any_port() -> SocketAddr {
 /// none can take a controller's port while it is down.
 const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
 
+/// Controllers' addresses are known before any of them listens, and are theirs again after a
+/// restart. These were free a moment ago.
+pub(super) fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
+    let held: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind((CONTROLLER_ADDRESS, 0))).collect::<Result<_, _>>()?;
+    held.iter().map(TcpListener::local_addr).collect()
+}
+
+/// What all controllers share; the first one's, alone, as it stands.
 fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
     ControllerConfig {
         node_id: BrokerId(defaults::CONTROLLER_NODE_ID),
@@ -333,7 +393,7 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         election_timeout: defaults::ELECTION_TIMEOUT,
         snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
         metrics_listen: None,
-        election: defaults::ELECTION,
+        election: plan.settings.election,
     }
 }
 
@@ -352,7 +412,7 @@ fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
         advertised: doors.advertised,
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: doors.controllers.clone(),
-        metrics_listen: None,
+        metrics_listen: usize::try_from(id.0).ok().and_then(|id| plan.metrics_of(id)),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,
@@ -374,5 +434,6 @@ fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,
         undurable_bytes_max: settings.undurable_bytes_max,
         fault_control: plan.fault_control,
+        alter_partition: settings.alter_partition,
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use crate::config::workload::Workload;
+use crate::driver;
 use crate::driver::error::DriverError;
 use crate::driver::run::run_cell;
 use crate::driver::schedule::RateError;
@@ -85,7 +86,8 @@ pub fn run(
         let name = described::cell_name(workload, &planned);
         progress.cell_begins(&name, repeat);
         let before = HostSample::sample();
-        let mut show = |now| progress.cell_goes_on(&name, now);
+        progress.watch_partitions(bootstrap, &spec.topic);
+        let mut show = |now: driver::Progress| progress.cell_goes_on(now);
         let outcome = match run_cell(bootstrap, &spec, stop, &mut show) {
             Ok(outcome) => outcome,
             Err(DriverError::Stopped) => break,

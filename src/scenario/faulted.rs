@@ -21,6 +21,7 @@ use crate::types::MonotonicTime;
 
 use super::cluster::{Cluster, ClusterError};
 use super::injector::Injector;
+use super::progress::Progress;
 use super::run::RunError;
 
 /// Longest sleep: the end of the driver and of nodes is looked for this often.
@@ -38,16 +39,16 @@ pub(super) fn drive(
     spec: &CellSpec,
     faults: &[Fault],
     stop: &AtomicBool,
-    show: &(dyn Fn(driver::Progress) + Sync),
+    progress: &Progress,
 ) -> Result<(CellOutcome, Vec<schema::Event>), RunError> {
     cluster.await_complete(COMPLETE_PATIENCE)?;
-    let mut injector = Injector::new(faults, spec.seed, &spec.topic, spec.duration);
+    let mut injector = Injector::new(faults, spec, progress);
     let halt = AtomicBool::new(false);
     let bootstrap = cluster.bootstrap();
     let (outcome, failure) = thread::scope(|scope| {
         let (tells, told) = mpsc::channel();
         let halt = &halt;
-        let cell = scope.spawn(move || run_and_tell(bootstrap, spec, halt, show, &tells));
+        let cell = scope.spawn(move || run_and_tell(bootstrap, spec, halt, progress, &tells));
         let mut failure = None;
         let mut measured_from = None;
         while !cell.is_finished() {
@@ -81,14 +82,14 @@ fn run_and_tell(
     bootstrap: SocketAddr,
     spec: &CellSpec,
     halt: &AtomicBool,
-    show: &(dyn Fn(driver::Progress) + Sync),
+    progress: &Progress,
     tells: &mpsc::Sender<MonotonicTime>,
 ) -> Result<CellOutcome, DriverError> {
     let mut is_told = false;
-    let mut hear = |progress: driver::Progress| {
-        show(progress);
-        if !is_told && !matches!(progress.phase, Phase::Describing | Phase::Connecting) {
-            let elapsed_ns = u64::try_from(progress.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let mut hear = |now: driver::Progress| {
+        progress.cell_goes_on(now);
+        if !is_told && !matches!(now.phase, Phase::Describing | Phase::Connecting) {
+            let elapsed_ns = u64::try_from(now.elapsed.as_nanos()).unwrap_or(u64::MAX);
             let began = MonotonicTime(clock::now().0.saturating_sub(elapsed_ns));
             // Nobody listens once the faults have failed.
             let _ = tells.send(began.plus(spec.warmup));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -29,11 +30,15 @@ pub struct RunFloors {
 }
 
 impl RunFloors {
-    /// Measures all parts that the cells of `workload` need, in `directory`.
+    /// Measures all parts that the cells of `workload` need, in `directory`, until `stop` is set.
     ///
     /// # Errors
     /// [`FloorError`]
-    pub fn measure(workload: &Workload, directory: &Path) -> Result<RunFloors, FloorError> {
+    pub fn measure(
+        workload: &Workload,
+        directory: &Path,
+        stop: &AtomicBool,
+    ) -> Result<RunFloors, FloorError> {
         let mut settings: Vec<FloorSettings> = Vec::new();
         for cell in workload.cells() {
             if let Some(pace) = settings_of(workload, &cell)
@@ -43,7 +48,7 @@ impl RunFloors {
             }
         }
         let modes = &workload.matrix.durabilities;
-        let measure = |settings| Floors::measure(directory, settings, modes);
+        let measure = |settings| Floors::measure(directory, settings, modes, stop);
         Ok(RunFloors { by_pace: settings.into_iter().map(measure).collect::<Result<_, _>>()? })
     }
 

@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::config::workload::{Fault, FaultKind, Link, Role, Target};
+use crate::driver::spec::CellSpec;
 use crate::faults::plan::{self, Act, Step};
 use crate::faults::relay::{End, LinkState};
 use crate::measure::clock;
@@ -14,6 +15,7 @@ use crate::types::{BrokerId, MonotonicTime};
 
 use super::cluster::{Cluster, ClusterError, STOP_PATIENCE};
 use super::member::Member;
+use super::progress::Progress;
 
 /// How long a controller may take to say whether it is active.
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
@@ -21,6 +23,8 @@ const ASK_PATIENCE: Duration = Duration::from_millis(500);
 /// The faults of one cell on their way.
 pub(super) struct Injector<'a> {
     faults: &'a [Fault],
+    /// Hears of each as it happens.
+    progress: &'a Progress,
     /// Picks among several candidates.
     seed: u64,
     topic: &'a str,
@@ -53,15 +57,21 @@ struct Event {
 }
 
 impl<'a> Injector<'a> {
-    /// The faults of a cell on `topic` whose measured part has `length`.
+    /// The faults of a cell; `progress` hears of them.
     pub(super) fn new(
         faults: &'a [Fault],
-        seed: u64,
-        topic: &'a str,
-        length: Duration,
+        spec: &'a CellSpec,
+        progress: &'a Progress,
     ) -> Injector<'a> {
-        let steps = plan::steps(faults, length).into();
-        Injector { faults, seed, topic, steps, open: Vec::new(), events: Vec::new() }
+        Injector {
+            faults,
+            progress,
+            seed: spec.seed,
+            topic: &spec.topic,
+            steps: plan::steps(faults, spec.duration).into(),
+            open: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     /// When the next step is due, from the begin of the measured part; `None` after the last.
@@ -96,7 +106,7 @@ impl<'a> Injector<'a> {
 
     /// What happened, in order, from `zero` on the clock.
     pub(super) fn into_events(self, zero: MonotonicTime) -> Vec<schema::Event> {
-        let micros = |at: MonotonicTime| (at.0 as i64 - zero.0 as i64) / 1_000;
+        let micros = |at: MonotonicTime| at.0.saturating_sub(zero.0) / 1_000;
         let event = |event: Event| schema::Event {
             at_us: micros(event.at),
             kind: event.kind.to_owned(),
@@ -116,6 +126,7 @@ impl<'a> Injector<'a> {
             Ok((at, hit, what)) => {
                 let Step { fault, occurrence, .. } = *step;
                 self.open.push(Open { fault, occurrence, hit, event: self.events.len() });
+                self.progress.event(&what);
                 self.events.push(Event { at, until: None, kind: kind.name(), what });
             }
             Err(why) => self.skip(format!("{} {target}: {why}", kind.name())),
@@ -239,6 +250,7 @@ impl<'a> Injector<'a> {
         let Open { hit, event, .. } = self.open.swap_remove(at);
         let event = &mut self.events[event];
         let kind = self.faults[step.fault].kind;
+        self.progress.event(&format!("ends: {}", event.what));
         match hit {
             Hit::Links(links) => {
                 for (from, to) in links {
@@ -268,6 +280,7 @@ impl<'a> Injector<'a> {
     }
 
     fn skip(&mut self, what: String) {
+        self.progress.event(&format!("skipped: {what}"));
         self.events.push(Event { at: clock::now(), until: None, kind: "skipped", what });
     }
 

@@ -4,6 +4,7 @@
 //! partial, never the run empty. Only what this run created is removed.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub run_id: String,
     /// Whether the least this machine allows is measured before and after.
     pub floors: bool,
+    /// The nodes serve metrics on the ports that follow, if it is there.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Why nothing could be measured.
@@ -126,29 +129,60 @@ pub fn run(
     let origin = Origin {
         workload,
         run_id: &settings.run_id,
-        processes: workload.cluster.brokers + 2,
+        // This one too.
+        processes: workload.cluster.controllers + workload.cluster.brokers + 1,
         started: (SystemTime::now(), Instant::now()),
     };
     let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;
     preflight(workload, &settings.data_dir)?;
     let environment = Environment::capture(&settings.data_dir);
-    let before = match settings.floors {
-        true => {
-            progress.note("measuring the floor of this machine");
-            RunFloors::measure(workload, folder.path())?
-        }
-        false => RunFloors::default(),
-    };
+    let before = floors_before(settings, folder.path(), stop, progress)?;
     let mut book = Book::new(workload);
     run_rounds(settings, folder.path(), stop, progress, &mut book)?;
-    let floors = if stop.load(Ordering::Relaxed) || !settings.floors {
-        before
-    } else {
-        progress.note("measuring the floor again");
-        before.merged(RunFloors::measure(workload, folder.path())?)
-    };
-    progress.finish();
+    let floors = floors_after(settings, folder.path(), stop, progress, before, &mut book);
     Ok(book.result(&origin, &environment, &floors, stop.load(Ordering::Relaxed)))
+}
+
+/// Nothing if floors are not asked for, or the run is stopped meanwhile.
+fn floors_before(
+    settings: &Settings,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<RunFloors, FloorError> {
+    if !settings.floors {
+        return Ok(RunFloors::default());
+    }
+    progress.note("measuring the floor of this machine");
+    match RunFloors::measure(&settings.workload, folder, stop) {
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(RunFloors::default()),
+        measured => measured,
+    }
+}
+
+/// Both floors together, or the one before if there is no other.
+fn floors_after(
+    settings: &Settings,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+    before: RunFloors,
+    book: &mut Book,
+) -> RunFloors {
+    if stop.load(Ordering::Relaxed) || !settings.floors {
+        return before;
+    }
+    progress.note("measuring the floor again");
+    match RunFloors::measure(&settings.workload, folder, stop) {
+        Ok(after) => before.merged(after),
+        Err(FloorError::Stopped) => before,
+        // The cells are measured; this is no reason to lose them.
+        Err(error) => {
+            let reason = with_sources(&error);
+            book.warnings.push(format!("the floor is of before the cells only: {reason}"));
+            before
+        }
+    }
 }
 
 fn run_rounds(
@@ -166,8 +200,9 @@ fn run_rounds(
             let block_folder = folder.join(format!("repeat-{}-block-{index}", round.repeat));
             let place = Place { settings, folder: &block_folder, repeat: round.repeat };
             let Err(error) = run_block(&place, block, stop, progress, book) else { continue };
-            // With nothing measured yet the failure is the run's; later it is the block's.
-            if book.is_empty() {
+            // With nothing measured yet the failure is the run's; later it is the block's. Whoever stops
+            // the run may have stopped its nodes with the same signal.
+            if book.is_empty() && !stop.load(Ordering::Relaxed) {
                 return Err(error);
             }
             let reason = with_sources(&error);
@@ -206,6 +241,7 @@ fn run_block(
         relayed: workload.faults.iter().any(Fault::is_of_network),
         fault_control: workload.faults.iter().any(|fault| fault.kind.is_of_storage()),
         loop_disk_bytes: loses_page_cache.then(|| workload.planned_bytes() + LOOP_DISK_SPARE_BYTES),
+        metrics: place.settings.metrics,
     };
     if let Some(bar_text) = place.folder.file_name() {
         progress.note(&format!(
@@ -265,14 +301,13 @@ fn run_one(
     let spec = cell::spec(workload, planned, place.repeat)?;
     let name = described::cell_name(workload, planned);
     progress.cell_begins(&name, place.repeat);
+    progress.watch_partitions(cluster.bootstrap(), &spec.topic);
     let data_dir = &place.settings.data_dir;
     let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
     let driven = if workload.faults.is_empty() {
-        drive(cluster, &spec, stop, progress, &name).map(|outcome| (outcome, Vec::new()))
+        drive(cluster, &spec, stop, progress).map(|outcome| (outcome, Vec::new()))
     } else {
-        let shown: &Progress = progress;
-        let show = |now| shown.cell_goes_on(&name, now);
-        faulted::drive(cluster, &spec, &workload.faults, stop, &show)
+        faulted::drive(cluster, &spec, &workload.faults, stop, progress)
     };
     let (outcome, events) = match driven {
         Ok(driven) => driven,
@@ -307,18 +342,23 @@ fn drive(
     spec: &CellSpec,
     stop: &AtomicBool,
     progress: &Progress,
-    name: &str,
 ) -> Result<CellOutcome, RunError> {
     let deadline = Instant::now() + REGISTER_PATIENCE;
     let bootstrap = cluster.bootstrap();
+    let mut is_told = false;
     loop {
         let halt = AtomicBool::new(false);
         let mut show = |now: driver::Progress| {
-            progress.cell_goes_on(name, now);
+            progress.cell_goes_on(now);
             // A node that ended leaves a topic that never gets ready; under load the run goes on and
             // shows what the loss does to it.
             let setting_up = matches!(now.phase, Phase::Describing | Phase::Connecting);
-            let lost = setting_up && cluster.check_running().is_err();
+            let running = cluster.check_running();
+            if let (Err(error), false) = (&running, is_told) {
+                progress.event(&with_sources(error));
+                is_told = true;
+            }
+            let lost = setting_up && running.is_err();
             halt.store(lost || stop.load(Ordering::Relaxed), Ordering::Relaxed);
         };
         let error = match run_cell(bootstrap, spec, &halt, &mut show) {

@@ -20,6 +20,22 @@ pub use recovery::{Compat, UncleanRecovery};
 pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
 pub use time::MonotonicTime;
 
+/// How a broker's ISR proposals become AlterPartition requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AlterPartitionPolicy {
+    /// At most one request is in flight; off: a proposal leaves at once, whatever is unanswered.
+    pub single_flight: bool,
+    /// Proposals that wait leave together; off: each has a request of its own.
+    pub batched: bool,
+}
+
+impl Default for AlterPartitionPolicy {
+    /// As in Kafka: both.
+    fn default() -> AlterPartitionPolicy {
+        AlterPartitionPolicy { single_flight: true, batched: true }
+    }
+}
+
 /// What a producer waits for before it calls a record acknowledged (Kafka `acks`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Acks {
@@ -78,6 +94,16 @@ pub enum IsrWait {
     Controller,
     /// The leader counts a proposed ISR as if it were committed. Unsafe; for measuring the wait.
     None,
+}
+
+/// What becomes of `acks=all` produces that wait when the committed ISR falls under min ISR
+/// (spec/kip966.md 1.8, departure 7): the high watermark cannot pass them until the ISR has grown again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProduceUnderMinIsr {
+    /// They fail at once with NOT_ENOUGH_REPLICAS_AFTER_APPEND (KIP-966).
+    Fail,
+    /// They go on waiting until the producer's timeout, as Kafka ships.
+    Wait,
 }
 
 /// Which followers may rejoin the ISR (`isr.expand`, spec/kip966.md 1.5).

@@ -112,6 +112,8 @@ apis! {
     ElectLeaders = 43, codec 0 to 3, flexible from 2;
     /// Changes single settings of topics and of the cluster.
     IncrementalAlterConfigs = 44, codec 0 to 1, flexible from 1;
+    /// The metadata log's voters and how far each is.
+    DescribeQuorum = 55, codec 0 to 2, flexible from 0;
     /// Proposes ISR changes to the controller.
     AlterPartition = 56, codec 2 to 3, flexible from 0;
     /// The brokers and the cluster id.
@@ -141,6 +143,7 @@ impl ApiKey {
                 | ApiKey::DeleteTopics
                 | ApiKey::ElectLeaders
                 | ApiKey::IncrementalAlterConfigs
+                | ApiKey::DescribeQuorum
                 | ApiKey::AlterPartition
                 | ApiKey::BrokerRegistration
                 | ApiKey::BrokerHeartbeat

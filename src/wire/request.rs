@@ -4,8 +4,9 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     AllocateProducerIdsRequest, AlterPartitionRequest, ApiVersionsRequest, BrokerHeartbeatRequest,
     BrokerRegistrationRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest,
-    DescribeConfigsRequest, DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
+    DescribeConfigsRequest, DescribeQuorumRequest, DescribeTopicPartitionsRequest,
+    IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest,
 };
 
 use super::api::{ApiKey, Listener};
@@ -38,6 +39,7 @@ pub enum Request {
     DescribeConfigs(DescribeConfigsRequest),
     ElectLeaders(ElectLeadersRequest),
     IncrementalAlterConfigs(IncrementalAlterConfigsRequest),
+    DescribeQuorum(DescribeQuorumRequest),
     AlterPartition(AlterPartitionRequest),
     DescribeCluster(DescribeClusterRequest),
     BrokerRegistration(BrokerRegistrationRequest),
@@ -63,6 +65,7 @@ impl Request {
             Request::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Request::ElectLeaders(_) => ApiKey::ElectLeaders,
             Request::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Request::DescribeQuorum(_) => ApiKey::DescribeQuorum,
             Request::AlterPartition(_) => ApiKey::AlterPartition,
             Request::DescribeCluster(_) => ApiKey::DescribeCluster,
             Request::BrokerRegistration(_) => ApiKey::BrokerRegistration,
@@ -106,6 +109,7 @@ pub fn parse_request(
             Request::ElectLeaders(body.read(|reader| elect_leaders::read_request(reader, version))?)
         }
         ApiKey::IncrementalAlterConfigs => Request::IncrementalAlterConfigs(body.decode()?),
+        ApiKey::DescribeQuorum => Request::DescribeQuorum(body.decode()?),
         ApiKey::AlterPartition => Request::AlterPartition(body.decode()?),
         ApiKey::DescribeCluster => Request::DescribeCluster(body.decode()?),
         ApiKey::BrokerRegistration => Request::BrokerRegistration(body.decode()?),
@@ -159,6 +163,7 @@ pub fn encode_request(
             out.write(fits, |writer| elect_leaders::write_request(writer, version, request))?;
         }
         Request::IncrementalAlterConfigs(request) => out.encode(request)?,
+        Request::DescribeQuorum(request) => out.encode(request)?,
         Request::AlterPartition(request) => out.encode(request)?,
         Request::DescribeCluster(request) => out.encode(request)?,
         Request::BrokerRegistration(request) => out.encode(request)?,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::{
     AllocateProducerIdsResponse, AlterPartitionResponse, ApiVersionsResponse,
     BrokerHeartbeatResponse, BrokerRegistrationResponse, CreateTopicsResponse,
-    DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse,
+    DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsResponse, DescribeQuorumResponse,
     DescribeTopicPartitionsResponse, IncrementalAlterConfigsResponse, InitProducerIdResponse,
     ListOffsetsResponse, MetadataResponse, OffsetForLeaderEpochResponse,
 };
@@ -38,6 +38,7 @@ pub enum Response {
     DescribeConfigs(DescribeConfigsResponse),
     ElectLeaders(ElectLeadersResponse),
     IncrementalAlterConfigs(IncrementalAlterConfigsResponse),
+    DescribeQuorum(DescribeQuorumResponse),
     AlterPartition(AlterPartitionResponse),
     DescribeCluster(DescribeClusterResponse),
     BrokerRegistration(BrokerRegistrationResponse),
@@ -63,6 +64,7 @@ impl Response {
             Response::DescribeConfigs(_) => ApiKey::DescribeConfigs,
             Response::ElectLeaders(_) => ApiKey::ElectLeaders,
             Response::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
+            Response::DescribeQuorum(_) => ApiKey::DescribeQuorum,
             Response::AlterPartition(_) => ApiKey::AlterPartition,
             Response::DescribeCluster(_) => ApiKey::DescribeCluster,
             Response::BrokerRegistration(_) => ApiKey::BrokerRegistration,
@@ -105,6 +107,7 @@ pub fn encode_response(head: &RequestHead, response: &Response) -> Result<Bytes,
             out.write(fits, |writer| elect_leaders::write_response(writer, version, response))?;
         }
         Response::IncrementalAlterConfigs(response) => out.encode(response)?,
+        Response::DescribeQuorum(response) => out.encode(response)?,
         Response::AlterPartition(response) => out.encode(response)?,
         Response::DescribeCluster(response) => out.encode(response)?,
         Response::BrokerRegistration(response) => out.encode(response)?,
@@ -158,6 +161,7 @@ pub fn parse_response(
             body.read(|reader| elect_leaders::read_response(reader, version))?,
         ),
         ApiKey::IncrementalAlterConfigs => Response::IncrementalAlterConfigs(body.decode()?),
+        ApiKey::DescribeQuorum => Response::DescribeQuorum(body.decode()?),
         ApiKey::AlterPartition => Response::AlterPartition(body.decode()?),
         ApiKey::DescribeCluster => Response::DescribeCluster(body.decode()?),
         ApiKey::BrokerRegistration => Response::BrokerRegistration(body.decode()?),

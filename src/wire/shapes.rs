@@ -31,6 +31,7 @@ pub(super) fn shape_of(api: ApiKey, direction: Direction) -> Option<&'static Sha
         ApiKey::OffsetForLeaderEpoch => (&EPOCH_END_REQUEST, &EPOCH_END_RESPONSE),
         ApiKey::DescribeConfigs => (&DESCRIBE_CONFIGS_REQUEST, &DESCRIBE_CONFIGS_RESPONSE),
         ApiKey::IncrementalAlterConfigs => (&ALTER_CONFIGS_REQUEST, &ALTER_CONFIGS_RESPONSE),
+        ApiKey::DescribeQuorum => (&DESCRIBE_QUORUM_REQUEST, &DESCRIBE_QUORUM_RESPONSE),
         ApiKey::AlterPartition => (&ALTER_PARTITION_REQUEST, &ALTER_PARTITION_RESPONSE),
         ApiKey::DescribeCluster => (&DESCRIBE_CLUSTER_REQUEST, &DESCRIBE_CLUSTER_RESPONSE),
         ApiKey::BrokerRegistration => (&REGISTRATION_REQUEST, &REGISTRATION_RESPONSE),
@@ -367,6 +368,40 @@ static HEARTBEAT_RESPONSE: Shape = shape!({
     is_caught_up 0: BOOL,
     is_fenced 0: BOOL,
     should_shut_down 0: BOOL,
+});
+
+static DESCRIBE_QUORUM_REQUEST: Shape = shape!({
+    topics 0: [{ topic_name 0: String, partitions 0: [{ index 0: I32 }] }],
+});
+
+const QUORUM_REPLICA: Shape = shape!({
+    replica_id 0: I32,
+    replica_directory_id 2: UUID,
+    log_end_offset 0: I64,
+    last_fetch_timestamp 1: I64,
+    last_caught_up_timestamp 1: I64,
+});
+
+static DESCRIBE_QUORUM_RESPONSE: Shape = shape!({
+    error_code 0: I16,
+    error_message 2: String,
+    topics 0: [{
+        topic_name 0: String,
+        partitions 0: [{
+            index 0: I32,
+            error_code 0: I16,
+            error_message 2: String,
+            leader_id 0: I32,
+            leader_epoch 0: I32,
+            high_watermark 0: I64,
+            current_voters 0: [QUORUM_REPLICA],
+            observers 0: [QUORUM_REPLICA],
+        }],
+    }],
+    nodes 2: [{
+        node_id 2: I32,
+        listeners 2: [{ name 2: String, host 2: String, port 2: I16 }],
+    }],
 });
 
 static ALLOCATE_IDS_REQUEST: Shape = shape!({ broker_id 0: I32, broker_epoch 0: I64 });

@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 
 /// A room and the rooms it may import. Think hard before adding a word here.
-const IMPORTS: [(&str, &str); 17] = [
+const IMPORTS: [(&str, &str); 19] = [
     ("types", ""),
     ("record", "types"),
     ("protocol", "types"),
+    // A shell for the machines on virtual time; it builds and stamps real batches.
+    ("sim", "types record protocol"),
     ("wire", "types record protocol"),
     ("measure", "types"),
     ("engine", "types measure"),
@@ -21,15 +23,18 @@ const IMPORTS: [(&str, &str); 17] = [
     ("results", "types measure config"),
     ("report", "types results"),
     // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
+    // `wire` is for asking a cluster about itself.
     (
         "scenario",
-        "types record storage config environment node driver checker faults measure results \
+        "types record wire storage config environment node driver checker faults measure results \
          engine",
     ),
+    // `node` is for its HTTP exporter.
+    ("live", "types node driver scenario"),
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver checker \
-         faults results report scenario",
+         faults results report scenario live sim",
     ),
 ];
 

@@ -20,6 +20,8 @@ use ackmark::types::{Acks, BrokerId, DurabilityMode, EngineKind};
 use ackmark::wire::{self, ApiKey, Request, Response};
 use kafka_protocol::messages::MetadataRequest;
 
+use crate::metrics::Metrics;
+
 const BROKERS: i32 = 3;
 const CONTROLLER_ID: i32 = 100;
 
@@ -32,6 +34,10 @@ pub struct Shape {
     pub session_timeout: Duration,
     /// 1 or 3.
     pub controllers: usize,
+    pub election_timeout: Duration,
+    pub replica_lag_time_max: Duration,
+    /// Whether all nodes serve metrics.
+    pub metrics: bool,
 }
 
 impl Shape {
@@ -43,6 +49,9 @@ impl Shape {
             // Long enough for a loaded machine's hiccups, short enough to wait for in a test.
             session_timeout: Duration::from_secs(2),
             controllers: 1,
+            election_timeout: Duration::from_secs(1),
+            replica_lag_time_max: Duration::from_secs(30),
+            metrics: false,
         }
     }
 }
@@ -50,6 +59,7 @@ impl Shape {
 struct Process {
     child: Child,
     address: SocketAddr,
+    metrics: Option<SocketAddr>,
 }
 
 impl Process {
@@ -69,7 +79,15 @@ impl Process {
             panic!("{role} did not come up: {line}{said}")
         });
         let address = listening["listening"].as_str().unwrap().parse().unwrap();
-        Process { child, address }
+        let metrics = listening["metrics"].as_str().map(|address| address.parse().unwrap());
+        Process { child, address, metrics }
+    }
+
+    /// `STOP` or `CONT`.
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(status.success(), "kill -s {name} {pid}");
     }
 
     fn kill(&mut self) {
@@ -82,6 +100,7 @@ impl Process {
 pub struct Cluster {
     directory: tempfile::TempDir,
     shape: Shape,
+    metrics: SocketAddr,
     controllers: Vec<Process>,
     brokers: Vec<Process>,
 }
@@ -98,15 +117,17 @@ impl Cluster {
     pub fn start(shape: Shape) -> Cluster {
         // Not in /tmp: that may be a tmpfs, which has no disk for the direct modes.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let addresses = free_addresses(shape.controllers);
+        let mut addresses = free_addresses(shape.controllers + 1);
+        let metrics = addresses.remove(0);
         let controllers = (0..shape.controllers).map(|index| {
             let config = directory.path().join(format!("controller-{index}.toml"));
-            let controller = controller_config(&config, index, &addresses, shape);
+            let mut controller = controller_config(&config, index, &addresses, shape);
+            controller.metrics_listen = (index == 0).then_some(metrics);
             std::fs::write(&config, controller.to_toml().unwrap()).unwrap();
             Process::start("controller", &config)
         });
         let controllers = controllers.collect();
-        let mut cluster = Cluster { directory, shape, controllers, brokers: Vec::new() };
+        let mut cluster = Cluster { directory, shape, metrics, controllers, brokers: Vec::new() };
         for id in 1..=BROKERS {
             let config = cluster.broker_file(id);
             let broker = broker_config(&cluster, id).to_toml().unwrap();
@@ -163,9 +184,89 @@ impl Cluster {
         }
     }
 
+    /// SIGKILL to all controllers; gives their data directories.
+    pub fn kill_controllers(&mut self) -> Vec<PathBuf> {
+        self.controllers.iter_mut().for_each(Process::kill);
+        let folder = |index| self.directory.path().join(format!("controller-{index}"));
+        (0..self.controllers.len()).map(folder).collect()
+    }
+
+    /// Whether every voter has applied all there is.
+    pub fn is_settled(&self) -> bool {
+        let views = self.controllers.iter().map(|controller| {
+            describe_quorum(controller.address, "test", Duration::from_secs(5)).unwrap()
+        });
+        let ends: Vec<_> = views.map(|view| (view.log_end, view.committed)).collect();
+        ends.iter().all(|&(end, committed)| end == committed && end == ends[0].0)
+    }
+
+    /// Stops a broker where it stands (SIGSTOP), or lets it go on.
+    pub fn pause_broker(&self, id: i32, paused: bool) {
+        self.brokers[id as usize - 1].signal(if paused { "STOP" } else { "CONT" });
+    }
+
+    /// Runs the program with these arguments against a broker; gives its JSON.
+    pub fn ask(&self, id: i32, arguments: &[&str]) -> serde_json::Value {
+        self.ask_at(self.address(id), arguments)
+    }
+
+    /// As [`Cluster::ask`], against a controller.
+    pub fn ask_controller(&self, index: usize, arguments: &[&str]) -> serde_json::Value {
+        self.ask_at(self.controllers[index].address, arguments)
+    }
+
+    fn ask_at(&self, address: SocketAddr, arguments: &[&str]) -> serde_json::Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ackmark"));
+        command.args(arguments).args(["--json", "--bootstrap", &address.to_string()]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Every partition of a topic as a broker knows it.
+    pub fn partitions(&self, id: i32, topic: &str) -> Vec<serde_json::Value> {
+        let answer = self.ask(id, &["topics", "--describe", "--topic", topic]);
+        answer["topics"][0]["partitions"].as_array().unwrap().clone()
+    }
+
+    /// A broker's metrics.
+    pub fn broker_metrics(&self, id: i32) -> Metrics {
+        Metrics::scrape(self.brokers[id as usize - 1].metrics.unwrap())
+    }
+
+    /// A controller's metrics.
+    pub fn controller_metrics(&self, index: usize) -> Metrics {
+        Metrics::scrape(self.controllers[index].metrics.unwrap())
+    }
+
     /// SIGKILL.
     pub fn kill_broker(&mut self, id: i32) {
         self.brokers[id as usize - 1].kill();
+    }
+
+    /// SIGTERM, and the end it leads to: leaderships are handed over, the clean mark is left.
+    pub fn stop_broker(&mut self, id: i32) {
+        let process = &mut self.brokers[id as usize - 1];
+        let pid = process.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let status = process.child.wait().unwrap();
+        assert!(status.success(), "broker {id}: {status}");
+    }
+
+    /// A broker's log directory.
+    pub fn data_dir(&self, id: i32) -> PathBuf {
+        self.directory.path().join(format!("broker-{id}"))
+    }
+
+    /// Where the first controller listens.
+    pub fn controller_address(&self) -> SocketAddr {
+        self.controllers[0].address
+    }
+
+    /// Where the first controller serves its metrics.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics
     }
 
     /// Starts a broker that was killed, on its old data.
@@ -223,6 +324,10 @@ fn live_brokers(address: SocketAddr) -> usize {
     }
 }
 
+fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
 /// Voters must know each other's ports before any listens; these were free a moment ago.
 fn free_addresses(count: usize) -> Vec<SocketAddr> {
     let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
@@ -243,6 +348,8 @@ fn controller_config(
     );
     let mut config = ControllerConfig::from_text(file, &text).unwrap();
     config.session_timeout = shape.session_timeout;
+    config.election_timeout = shape.election_timeout;
+    config.metrics_listen = shape.metrics.then(any_port);
     if addresses.len() > 1 {
         config.voters = (0..).map(id).zip(addresses.iter().copied()).collect();
     }
@@ -263,6 +370,8 @@ fn broker_config(cluster: &Cluster, id: i32) -> BrokerConfig {
     config.engine = shape.engine;
     config.shards = shape.shards;
     config.heartbeat_interval = shape.session_timeout / 8;
+    config.replica_lag_time_max = shape.replica_lag_time_max;
+    config.metrics_listen = shape.metrics.then(any_port);
     config.log = LogConfig {
         durability: shape.durability,
         commit_route: default_route(shape.durability),
@@ -301,5 +410,14 @@ pub fn small_cell(topic: &str, acks: Acks) -> CellSpec {
         retry: Retry::Never,
         request_timeout: Duration::from_secs(10),
         setup_timeout: Duration::from_secs(30),
+    }
+}
+
+/// Waits for a condition; `what` says for which if it does not come.
+pub fn wait(what: &str, mut is_there: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_there() {
+        assert!(Instant::now() < deadline, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -52,10 +52,25 @@ impl Ended {
         assert_eq!(left, 0, "the run's folder is removed");
         result
     }
+
+    /// The HTML report.
+    fn report(&self) -> String {
+        let stored = fs::read_dir(self.folder.path().join("out/t")).expect("a result");
+        let folder = stored.map(|entry| entry.expect("a readable folder").path()).next();
+        let status = Command::new(env!("CARGO_BIN_EXE_ackmark"))
+            .arg("report")
+            .arg(folder.expect("one result"))
+            .args(["--html", "report.html"])
+            .current_dir(self.folder.path())
+            .status()
+            .expect("the program starts");
+        assert!(status.success());
+        fs::read_to_string(self.folder.path().join("report.html")).expect("a report")
+    }
 }
 
 /// The events, after a check that each began when it was planned to and is over.
-fn events(result: &RunResult, planned_ms: &[i64]) -> Vec<Event> {
+fn events(result: &RunResult, planned_ms: &[u64]) -> Vec<Event> {
     let events = result.cells[0].repeats[0].events.clone();
     assert_eq!(events.len(), planned_ms.len(), "{events:?}");
     for (event, planned_ms) in events.iter().zip(planned_ms) {
@@ -81,6 +96,12 @@ fn processes_are_killed_paused_and_stopped_by_the_plan() {
     assert!(events[1].what.starts_with("controller"), "{:?}", events[1]);
     assert!(events[2].what.starts_with("broker-2 asked to stop"), "{:?}", events[2]);
     assert!(events[2].until_us.is_some_and(|until_us| until_us >= 4_000_000), "no end of its own");
+    let page = ended.report();
+    for event in &events {
+        assert!(ended.errors.contains(&event.what), "told as it happened: {}", ended.errors);
+        let mark = format!("data-kind=\"{}\"", event.kind);
+        assert!(page.contains(&mark), "no {mark} in the time chart");
+    }
 
     let cell = &result.cells[0];
     let counts = &cell.counts;
@@ -127,6 +148,31 @@ fn links_are_cut_one_way_and_both_ways_and_slowed() {
     let check = repeat.check.as_ref().expect("every replica was read back");
     assert_eq!(check.violations, [""; 0]);
     assert!(check.acknowledged > 1_000, "another leader was found: {check:?}");
+}
+
+#[test]
+fn a_quorum_outlives_its_active_controller() {
+    let ended = run("controllers = 3\n\
+                     [load]\nwarmup = \"100ms\"\nduration = \"7s\"\nrepeats = 1\n\
+                     request_timeout = \"1s\"\n[matrix]\nrate = [\"500/s\"]\n\
+                     [[fault]]\nkind = \"kill\"\ntarget = \"active-controller\"\nat = \"200ms\"\n\
+                     for = \"300ms\"\n\
+                     [[fault]]\nkind = \"cut\"\ntarget = \"active-controller <-> all\"\n\
+                     at = \"2500ms\"\n\
+                     [[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"4s\"\nfor = \"500ms\"\n");
+    let result = ended.result();
+    let events = events(&result, &[200, 2_500, 4_000]);
+    assert!(events[0].what.starts_with("controller-100 (active-controller) killed"), "{events:?}");
+    assert!(events[1].what.contains("(active-controller) and all others"), "{events:?}");
+    assert!(!events[1].what.contains("controller-100"), "another was active by then: {events:?}");
+    let cell = &result.cells[0];
+    // Only with the one that was killed and is back are there enough voters to replace the one that
+    // is cut off, and only a controller makes another broker leader: without it acknowledgements
+    // end with the leader, at 2000 of 3500.
+    assert!(cell.counts.acknowledged_records > 2_300, "{:?} {events:?}", cell.counts);
+    assert_eq!(cell.repeats[0].nodes.len(), 7, "every node is up again at the end");
+    let check = cell.repeats[0].check.as_ref().expect("every replica was read back");
+    assert_eq!((&check.violations, check.lost), (&Vec::new(), 0), "{check:?}");
 }
 
 /// Whether this user can mount a loop device; if not, says so.

@@ -33,9 +33,12 @@ fn help_reads_as_recorded() {
         ("help-run.txt", vec!["run", "--help"]),
         ("help-drive.txt", vec!["drive", "--help"]),
         ("help-probe.txt", vec!["probe", "--help"]),
+        ("help-report.txt", vec!["report", "--help"]),
         ("help-topics.txt", vec!["topics", "--help"]),
         ("help-elect-leaders.txt", vec!["elect-leaders", "--help"]),
+        ("help-cluster.txt", vec!["cluster", "--help"]),
         ("help-brokers.txt", vec!["brokers", "--help"]),
+        ("help-quorum.txt", vec!["quorum", "--help"]),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args(arguments)

@@ -3,12 +3,20 @@
 
 mod architecture;
 mod bad_input;
+mod client;
 mod cluster;
 mod commands;
 mod faults;
 mod golden;
+mod html;
 mod kcat;
+mod live;
+mod local_cluster;
 mod main_job;
+mod metrics;
 mod quorum;
+mod recovery;
 mod runs;
+mod schemas;
+mod synthetic;
 mod workloads;

@@ -6,6 +6,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ackmark::measure::histogram::LatencyHistogram;
 use ackmark::results::folder;
@@ -27,10 +29,15 @@ struct Ended {
 impl Run {
     /// Two cells a repeat, `repeats` times, each measured for `duration`.
     fn start(repeats: usize, duration: &str) -> Run {
+        Run::start_on("", repeats, duration)
+    }
+
+    /// The same with more in the cluster's table, or after it.
+    fn start_on(cluster: &str, repeats: usize, duration: &str) -> Run {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("data")).expect("a writable folder");
         let workload = format!(
-            "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
+            "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n{cluster}\
              [load]\nwarmup = \"100ms\"\nduration = \"{duration}\"\nrepeats = {repeats}\n\
              [matrix]\nacks = [1, \"all\"]\nrate = [\"500/s\"]\n"
         );
@@ -140,6 +147,23 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
 }
 
 #[test]
+fn a_run_on_three_controllers_and_other_rules_completes() {
+    let cluster = "controllers = 3\nalter_partition_batched = false\n[election]\nelr_level = 0\n";
+    let run = Run::start_on(cluster, 1, "300ms");
+    let ended = run.after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    assert_eq!(result.status, Status::Complete);
+    assert_eq!(result.workload.cluster["controllers"], 3);
+    assert_eq!(result.workload.cluster["alter_partition_batched"], false);
+    assert_eq!(result.workload.election["elr_level"], 0);
+    let names: Vec<&str> =
+        result.cells[0].repeats[0].nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names[..3], ["controller-100", "controller-101", "controller-102"]);
+    assert_eq!(names.len(), 7);
+}
+
+#[test]
 fn an_interrupted_run_keeps_what_it_measured() {
     let ended = Run::start(500, "300ms").after("[1/1000]", |pid| signal("INT", pid));
     assert_eq!(ended.status, Some(130), "{}\n{}", ended.errors, ended.output);
@@ -149,6 +173,57 @@ fn an_interrupted_run_keeps_what_it_measured() {
     assert_eq!(result.status_reason.as_deref(), Some("interrupted"));
     assert!(result.cells[0].latency.acknowledged.count > 0);
     assert!(ended.output.contains("PARTIAL: interrupted"), "{}", ended.output);
+}
+
+/// Bytes of all partitions' logs of broker `id` below `folder`.
+fn log_bytes(folder: &Path, id: usize) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let bytes = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        let is_of_broker = path.to_string_lossy().contains(&format!("broker-{id}/"));
+        match path.is_dir() {
+            true => log_bytes(&path, id),
+            false if is_log && is_of_broker => entry.metadata().map_or(0, |file| file.len()),
+            false => 0,
+        }
+    };
+    entries.filter_map(Result::ok).map(bytes).sum()
+}
+
+/// Waits until broker `id` has taken in `grown_bytes` more: the next cell is under load.
+fn wait_for_load(data: &Path, id: usize, grown_bytes: u64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // The last cell's topic may be deleted meanwhile, so what is there can shrink first.
+    let mut least = log_bytes(data, id);
+    loop {
+        let now = log_bytes(data, id);
+        least = least.min(now);
+        if now >= least + grown_bytes {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no load reached broker {id}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_cell_that_loses_a_broker_under_load_keeps_its_samples() {
+    let run = Run::start(2, "2s");
+    let data = run.folder.path().join("data");
+    let ended = run.after("[1/4]", |pid| {
+        wait_for_load(&data, 2, 200 << 10);
+        signal("KILL", broker(pid, 2));
+    });
+    assert_eq!(ended.status, Some(3), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    assert_eq!(result.status, Status::Partial);
+    let hit = &result.cells[1];
+    assert_eq!(hit.repeats.len(), 2, "the repeat that was hit, and the next");
+    assert_eq!(hit.status, Status::Partial);
+    let reason = hit.status_reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("broker-2 ended with signal: 9"), "{reason}");
+    assert!(hit.latency.acknowledged.count > 0);
 }
 
 #[test]
@@ -174,5 +249,5 @@ fn a_node_with_a_bad_file_is_refused_in_words() {
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(2));
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.ends_with("broker.toml: cluster_id: this key is needed\n"), "{message}");
+    assert!(message.ends_with("broker.toml:1:1: cluster_id: this key is needed\n"), "{message}");
 }

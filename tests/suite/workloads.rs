@@ -33,6 +33,15 @@ fn bad_workloads_are_refused_in_words() {
         let name = Path::new(file.file_name().expect("a file")).with_extension("txt");
         let golden =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/golden/errors").join(name);
+        let place =
+            format!("{error}").strip_prefix(&format!("{}:", file.display())).and_then(|rest| {
+                let mut numbers = rest.split(':').map(str::parse::<usize>);
+                Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+            });
+        let (line, column) = place.unwrap_or_else(|| panic!("no line and column: {error}"));
+        let text = std::fs::read_to_string(&file).expect("read before");
+        let length = text.lines().nth(line - 1).map_or(0, |line| line.chars().count());
+        assert!((1..=length + 1).contains(&column), "{error}: beyond the line's end");
         expect_file![golden].assert_eq(&format!("{error}\n"));
     }
 }

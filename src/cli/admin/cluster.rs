@@ -13,9 +13,9 @@ use kafka_protocol::messages::{
 };
 use serde::Serialize;
 
-use super::client::Client;
 use super::settings::Whose;
 use super::{AdminError, accepted};
+use crate::scenario::client::Client;
 use crate::types::TopicId;
 use crate::wire::{ApiKey, Request, Response};
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::client::Client;
 use super::cluster::Partition;
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
+use crate::scenario::client::Client;
 use crate::types::{BrokerId, ErrorCode, PartitionId};
 use crate::wire::{
     ApiKey, ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic, Request, Response,

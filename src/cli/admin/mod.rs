@@ -1,10 +1,10 @@
 //! Commands for operators of a running cluster, spoken to through any of its brokers: topics,
-//! elections, brokers. A table for people, `--json` for programs.
+//! elections, brokers, the quorum. A table for people, `--json` for programs.
 
 mod brokers;
-mod client;
 mod cluster;
 mod elect_leaders;
+mod quorum;
 mod settings;
 mod table;
 mod topics;
@@ -18,10 +18,11 @@ use clap::Args;
 use serde::Serialize;
 
 pub use self::brokers::{BrokersArguments, run as run_brokers};
-use self::client::{Client, ClientError};
 pub use self::elect_leaders::{ElectLeadersArguments, run as run_elect_leaders};
+pub use self::quorum::{QuorumArguments, run as run_quorum};
 pub use self::topics::{TopicsArguments, run as run_topics};
 use super::exit::Failure;
+use crate::scenario::client::{Client, ClientError};
 use crate::types::ErrorCode;
 
 /// Wait for a connection, and for each answer.

@@ -6,8 +6,8 @@ use kafka_protocol::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig,
 };
 
-use super::client::Client;
 use super::{AdminError, accepted};
+use crate::scenario::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const VERSION: i16 = 1;

@@ -48,7 +48,7 @@ struct Elect {
 }
 
 /// A broker of one connection that answers with what `answer` gives, in turn.
-fn broker(mut answer: impl FnMut(Request) -> Response + Send + 'static) -> String {
+pub(super) fn broker(mut answer: impl FnMut(Request) -> Response + Send + 'static) -> String {
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
     std::thread::spawn(move || {

@@ -8,11 +8,11 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::{CreateTopicsRequest, DeleteTopicsRequest, TopicName};
 use serde::Serialize;
 
-use super::client::Client;
 use super::cluster::Topic;
 use super::settings::{SettingsArguments, Whose};
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
+use crate::scenario::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const CREATE_VERSION: i16 = 7;
@@ -24,8 +24,8 @@ const UNSET: i16 = -1;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("action").required(true))]
 #[command(after_help = "Settings: min.insync.replicas, unclean.recovery.strategy (Proactive, \
-                        Balanced, Manual), unclean.leader.election.enable, ackmark.hwm.gate, \
-                        ackmark.isr.wait, ackmark.isr.expand.")]
+                        Balanced, Manual), unclean.leader.election.enable, ackmark.compat (kip, \
+                        kafka-4.2), ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand.")]
 pub struct TopicsArguments {
     #[command(flatten)]
     cluster: ClusterArguments,

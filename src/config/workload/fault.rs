@@ -58,7 +58,7 @@ pub enum FaultKind {
 
 /// A kind as written, before its amount is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     Kill,
     Pause,
     Stop,
@@ -71,7 +71,7 @@ enum Word {
     Delay,
 }
 
-const WORDS: [(&str, Word); 10] = [
+pub(super) const WORDS: [(&str, Word); 10] = [
     ("kill", Word::Kill),
     ("pause", Word::Pause),
     ("stop", Word::Stop),
@@ -253,9 +253,9 @@ fn read(
     let kind = kind(source, raw)?;
     let is_of_network = matches!(kind, FaultKind::Cut | FaultKind::Delay(_));
     let target = |value: &Scalar| match is_of_network {
-        true => link(cluster.brokers, value).map(Target::Link),
+        true => link(cluster, value).map(Target::Link),
         false => {
-            let role = role(cluster.brokers, &units::text(value)?)?;
+            let role = role(cluster, &units::text(value)?)?;
             match kind.is_of_storage() && role.is_controller() {
                 true => Err(format!("must be a broker when fault.kind = \"{}\"", kind.name())),
                 false => Ok(Target::Node(role)),
@@ -269,16 +269,18 @@ fn read(
         every: optional("fault.every", &raw.every)?,
         lasts: optional("fault.for", &raw.lasts)?,
     };
-    if fault.at >= load.duration {
+    if let Some(at) = &raw.at
+        && fault.at >= load.duration
+    {
         let shown = units::show_duration(load.duration);
         let problem = format!("must be shorter than load.duration, which is {shown}");
-        return Err(source.clash("fault.at", &raw.at, units::show_duration(fault.at), problem));
+        return Err(source.refused("fault.at", at.span(), at.get_ref(), problem));
     }
-    if let Some(every) = fault.every
+    if let (Some(every), Some(written)) = (fault.every, &raw.every)
         && fault.lasts.is_none_or(|lasts| lasts >= every)
     {
         let problem = "a repeated fault needs a fault.for that is shorter than fault.every";
-        return Err(source.clash("fault.every", &raw.every, units::show_duration(every), problem));
+        return Err(source.refused("fault.every", written.span(), written.get_ref(), problem));
     }
     Ok(fault)
 }
@@ -307,20 +309,26 @@ fn kind(source: &Source<'_>, raw: &RawFault) -> Result<FaultKind, ConfigError> {
     }
 }
 
-fn role(brokers: usize, name: &str) -> Result<Role, String> {
-    let controller = BrokerId(defaults::CONTROLLER_NODE_ID);
+fn role(cluster: &Cluster, name: &str) -> Result<Role, String> {
+    let brokers = cluster.brokers;
+    let first = defaults::CONTROLLER_NODE_ID;
+    let last = first + cluster.controllers as i32 - 1;
     let numbered = |prefix: &str| name.strip_prefix(prefix)?.parse::<i32>().ok().map(BrokerId);
     let named = NAMED_ROLES.iter().find(|(named, _)| *named == name).map(|(_, role)| *role);
     let broker = numbered("broker-").filter(|id| (1..=brokers as i32).contains(&id.0));
-    let own = numbered("controller-").filter(|id| *id == controller);
+    let own = numbered("controller-").filter(|id| (first..=last).contains(&id.0));
     named.or(broker.map(Role::Broker)).or(own.map(Role::Controller)).ok_or_else(|| {
         let names: Vec<&str> = NAMED_ROLES.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
-        format!("must be broker-1 to broker-{brokers}, controller-{controller}, {names}")
+        let own = match cluster.controllers {
+            1 => format!("controller-{first}"),
+            _ => format!("controller-{first} to controller-{last}"),
+        };
+        format!("must be broker-1 to broker-{brokers}, {own}, {names}")
     })
 }
 
-fn link(brokers: usize, value: &Scalar) -> Result<Link, String> {
+fn link(cluster: &Cluster, value: &Scalar) -> Result<Link, String> {
     const FORM: &str = "must be a link such as \"follower <-> leader\", \"broker-2 -> \
                         active-controller\" or \"any-broker <-> all\"";
     let text = units::text(value)?;
@@ -331,7 +339,7 @@ fn link(brokers: usize, value: &Scalar) -> Result<Link, String> {
     let (left, right) = sides.ok_or(FORM)?;
     let side = |name: &str| match name.trim() {
         "all" => Ok(None),
-        name => role(brokers, name).map(Some),
+        name => role(cluster, name).map(Some),
     };
     match (side(left)?, side(right)?) {
         (Some(from), to) if to != Some(from) => Ok(Link { from, to, is_both, is_reversed: false }),

@@ -1,20 +1,25 @@
 //! A workload as meant: the cluster to start, the load to drive, the matrix of cells to measure.
 //!
-//! Reading and checking is in `raw`; what a workload runs, in which order, is in
+//! Reading and checking is in `raw`, the same for editors in `schema`; what a workload runs, in which order, is in
 //! [`super::cells`].
 
 mod fault;
 mod raw;
+mod schema;
 
 pub use fault::{Fault, FaultKind, Link, Role, Target};
 pub(super) use raw::{ENGINES, durability_modes};
+pub use schema::json_schema;
 
 use std::path::Path;
 use std::time::Duration;
 
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, AlterPartitionPolicy, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait,
+};
 
-use super::{ConfigError, defaults};
+use super::node::ElectionConfig;
+use super::{ConfigError, defaults, read};
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +39,8 @@ pub struct Workload {
 /// The cluster each cell runs on; a fresh one for each engine and durability mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
+    /// Controller processes, the voters of the metadata log: 1 or 3.
+    pub controllers: usize,
     /// Broker processes; at least the replication factor.
     pub brokers: usize,
     /// Replicas of each partition.
@@ -70,6 +77,10 @@ pub struct Cluster {
     pub session_timeout: Duration,
     /// How long the controller lets metadata records wait for company.
     pub metadata_append_linger: Duration,
+    /// How brokers send ISR proposals.
+    pub alter_partition: AlterPartitionPolicy,
+    /// How leaders are elected and recovered; the `[election]` table.
+    pub election: ElectionConfig,
 }
 
 /// `commit.route` as chosen.
@@ -229,9 +240,7 @@ impl Workload {
     /// [`ConfigError`]: the file cannot be read, is not TOML, has an unknown key, or a value that is
     /// not allowed by itself or beside the others.
     pub fn from_file(file: &Path) -> Result<Workload, ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|source| ConfigError::Read { file: file.to_owned(), source })?;
-        Workload::from_text(file, &text)
+        Workload::from_text(file, &read::text_of(file)?)
     }
 
     /// As [`Workload::from_file`] for text that is in memory; `file` only names it in errors.

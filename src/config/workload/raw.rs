@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::config::election::RawElection;
+use crate::config::node_file::alter_partition;
 use crate::config::read::{ConfigError, Field, List, Source, whole};
+use crate::config::units::Scalar;
 use crate::config::{defaults, units};
 use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
 
@@ -20,6 +23,8 @@ struct RawWorkload {
     #[serde(default)]
     cluster: RawCluster,
     #[serde(default)]
+    election: RawElection,
+    #[serde(default)]
     load: RawLoad,
     #[serde(default)]
     matrix: RawMatrix,
@@ -32,6 +37,7 @@ struct RawWorkload {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct RawCluster {
+    controllers: Field,
     brokers: Field,
     replication_factor: Field,
     min_isr: Field,
@@ -51,6 +57,8 @@ struct RawCluster {
     heartbeat_interval: Field,
     session_timeout: Field,
     metadata_append_linger: Field,
+    alter_partition_single_flight: Field,
+    alter_partition_batched: Field,
 }
 
 #[derive(Deserialize, Default)]
@@ -105,20 +113,24 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
     let source = Source::new(file, text);
     let raw: RawWorkload = source.raw()?;
     let name = source.needed("name", &raw.name, folder_name)?;
-    let cluster = cluster(&source, &raw.cluster)?;
+    let cluster = cluster(&source, &raw)?;
     let load = load(&source, &raw.load, !raw.fault.is_empty())?;
     if load.batch_bytes > cluster.message_bytes_max {
         let problem =
             format!("must be at most cluster.message_bytes_max, {}", cluster.message_bytes_max);
-        let batch_bytes = &raw.load.batch_bytes;
-        return Err(source.clash("load.batch_bytes", batch_bytes, load.batch_bytes, problem));
+        let batch_bytes = ("load.batch_bytes", &raw.load.batch_bytes);
+        let shown = units::show_size(load.batch_bytes as u64);
+        return Err(source.clash(batch_bytes, shown, problem, message_limit(&raw.cluster)));
     }
     let matrix = matrix(&source, &raw, cluster.message_bytes_max)?;
     if matrix.pacings.contains(&Pacing::Closed) && matrix.acks.contains(&Acks::None) {
         let problem =
             "must not list 0 when load.mode = \"closed\": a closed loop waits for answers";
-        let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
-        return Err(source.refused("matrix.acks", span, "[…]", problem));
+        let listed = raw.matrix.acks.iter().flat_map(toml::Spanned::get_ref);
+        let is_zero =
+            |value: &&toml::Spanned<Scalar>| units::choice(&[("0", ())])(value.get_ref()).is_ok();
+        let span = listed.clone().find(is_zero).map_or(0..0, toml::Spanned::span);
+        return Err(source.refused("matrix.acks", span, 0, problem));
     }
     check_routes(&source, &raw.cluster, &cluster, &matrix)?;
     let faults = fault::faults(&source, &raw.fault, &cluster, &load)?;
@@ -133,19 +145,20 @@ fn check_routes(
     matrix: &Matrix,
 ) -> Result<(), ConfigError> {
     let CommitRouteChoice::Fixed(route) = cluster.commit_route else { return Ok(()) };
+    let Some(written) = &raw.commit_route else { return Ok(()) };
     for mode in &matrix.durabilities {
         let allowed = defaults::commit_routes(*mode);
         if !allowed.contains(&route) {
             let names: Vec<&str> = allowed.iter().map(|route| route.name()).collect();
             let problem = format!("durability {mode} takes {} or by-mode", names.join(", "));
-            let key = "cluster.commit_route";
-            return Err(source.clash(key, &raw.commit_route, route.name(), problem));
+            let (key, value) = ("cluster.commit_route", written.get_ref());
+            return Err(source.refused(key, written.span(), value, problem));
         }
     }
     Ok(())
 }
 
-fn folder_name(value: &units::Scalar) -> Result<String, String> {
+fn folder_name(value: &Scalar) -> Result<String, String> {
     let name = units::text(value)?;
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.is_empty() && name.len() <= 100 && name.chars().all(allowed) && !name.starts_with('.')
@@ -156,12 +169,19 @@ fn folder_name(value: &units::Scalar) -> Result<String, String> {
         .to_owned())
 }
 
-fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError> {
+fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, ConfigError> {
+    let raw = &workload.cluster;
     let (brokers, replication_factor, min_isr) = replication(source, raw)?;
     let (heartbeat_interval, session_timeout) = liveness(source, raw)?;
     let (segment_bytes, message_bytes_max) = segment(source, raw)?;
     let memory = |key, field, default| source.bytes(key, field, default, 1 << 20..=1 << 36);
     Ok(Cluster {
+        controllers: source.or(
+            "cluster.controllers",
+            &raw.controllers,
+            defaults::CONTROLLERS,
+            controllers,
+        )?,
         brokers,
         replication_factor,
         min_isr,
@@ -220,7 +240,21 @@ fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError
             defaults::METADATA_APPEND_LINGER,
             units::duration,
         )?,
+        alter_partition: alter_partition(
+            source,
+            "cluster.",
+            [&raw.alter_partition_single_flight, &raw.alter_partition_batched],
+        )?,
+        election: workload.election.checked(source)?,
     })
+}
+
+/// A majority of two is both: a second voter would only add a way to stop.
+fn controllers(value: &units::Scalar) -> Result<usize, String> {
+    match units::count(1..=3)(value) {
+        Ok(count) if count != 2 => Ok(whole(count)),
+        Ok(_) | Err(_) => Err("must be 1 or 3".to_owned()),
+    }
 }
 
 /// min ISR <= replication factor <= brokers.
@@ -234,13 +268,15 @@ fn replication(
         source.count(key, &raw.replication_factor, defaults::REPLICATION_FACTOR, 1..=64)?;
     if factor > brokers {
         let problem = format!("must be at most cluster.brokers, which is {brokers}");
-        return Err(source.clash(key, &raw.replication_factor, factor, problem));
+        let own = (key, &raw.replication_factor);
+        return Err(source.clash(own, factor, problem, ("cluster.brokers", &raw.brokers)));
     }
     let key = "cluster.min_isr";
     let min_isr = source.count(key, &raw.min_isr, defaults::MIN_ISR, 1..=64)?;
     if min_isr > factor {
         let problem = format!("must be at most cluster.replication_factor, which is {factor}");
-        return Err(source.clash(key, &raw.min_isr, min_isr, problem));
+        let other = ("cluster.replication_factor", &raw.replication_factor);
+        return Err(source.clash((key, &raw.min_isr), min_isr, problem, other));
     }
     Ok((brokers, factor, min_isr))
 }
@@ -260,9 +296,14 @@ fn liveness(source: &Source<'_>, raw: &RawCluster) -> Result<(Duration, Duration
             units::show_duration(session)
         );
         let shown = units::show_duration(heartbeat);
-        return Err(source.clash(key, &raw.heartbeat_interval, shown, problem));
+        let other = ("cluster.session_timeout", &raw.session_timeout);
+        return Err(source.clash((key, &raw.heartbeat_interval), shown, problem, other));
     }
     Ok((heartbeat, session))
+}
+
+fn message_limit(raw: &RawCluster) -> (&'static str, &Field) {
+    ("cluster.message_bytes_max", &raw.message_bytes_max)
 }
 
 /// A segment holds at least one batch.
@@ -280,7 +321,8 @@ fn segment(source: &Source<'_>, raw: &RawCluster) -> Result<(u64, usize), Config
         let problem =
             format!("must hold one batch of cluster.message_bytes_max, {message_bytes_max} bytes");
         let shown = units::show_size(segment_bytes);
-        return Err(source.clash(key, &raw.segment_bytes, shown, problem));
+        let own = (key, &raw.segment_bytes);
+        return Err(source.clash(own, shown, problem, message_limit(raw)));
     }
     Ok((segment_bytes, whole(message_bytes_max)))
 }
@@ -298,7 +340,9 @@ fn load(source: &Source<'_>, raw: &RawLoad, has_faults: bool) -> Result<Load, Co
             "the warm-up is longer than the run; must be at most load.duration, which is {}",
             units::show_duration(duration)
         );
-        return Err(source.clash(key, &raw.warmup, units::show_duration(warmup), problem));
+        let shown = units::show_duration(warmup);
+        let other = ("load.duration", &raw.duration);
+        return Err(source.clash((key, &raw.warmup), shown, problem, other));
     }
     Ok(Load {
         warmup,
@@ -355,6 +399,14 @@ fn matrix(
     message_bytes_max: usize,
 ) -> Result<Matrix, ConfigError> {
     let flush = flush(source, &raw.flush)?;
+    let default_record = Scalar::Integer(defaults::RECORD_BYTES as i64);
+    if let (None, Err(allowed)) =
+        (&raw.matrix.record_bytes, record_size(message_bytes_max)(&default_record))
+    {
+        let (own, other) = (("matrix.record_bytes", &None), message_limit(&raw.cluster));
+        let shown = units::show_size(defaults::RECORD_BYTES);
+        return Err(source.clash(own, shown, allowed, other));
+    }
     let record_bytes = source.list_or(
         "matrix.record_bytes",
         &raw.matrix.record_bytes,
@@ -401,11 +453,11 @@ fn matrix(
 }
 
 /// A value begins with 32 bytes by which a reader can tell that it is whole and where it belongs.
-const RECORD_BYTES_MIN: u64 = 32;
+pub(super) const RECORD_BYTES_MIN: u64 = 32;
 
 /// A record must fit into one batch: room for the batch header and the record's own framing is
 /// kept free.
-fn record_size(message_bytes_max: usize) -> impl Fn(&units::Scalar) -> Result<u64, String> {
+fn record_size(message_bytes_max: usize) -> impl Fn(&Scalar) -> Result<u64, String> {
     const BATCH_OVERHEAD_BYTES: usize = 128;
     units::size_in(RECORD_BYTES_MIN..=message_bytes_max.saturating_sub(BATCH_OVERHEAD_BYTES) as u64)
 }
@@ -478,7 +530,7 @@ fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, Config
 pub(in crate::config) const ENGINES: [(&str, EngineKind); 2] =
     [("uring", EngineKind::Uring), ("glommio", EngineKind::Glommio)];
 
-const COMMIT_ROUTES: [(&str, CommitRouteChoice); 6] = [
+pub(super) const COMMIT_ROUTES: [(&str, CommitRouteChoice); 6] = [
     ("by-mode", CommitRouteChoice::ByMode),
     ("async", CommitRouteChoice::Fixed(CommitRoute::Async)),
     ("async-dsync", CommitRouteChoice::Fixed(CommitRoute::AsyncDsync)),

@@ -47,9 +47,19 @@ fn a_default_that_clashes_says_it_is_one() {
     let error = refusal("name = \"n\"\n[cluster]\nbrokers = 1");
     assert_eq!(
         error,
-        "w.toml: cluster.replication_factor: the default 3 must be at most cluster.brokers, which \
-         is 1"
+        "w.toml:3:11: cluster.brokers = 1: cluster.replication_factor, by default 3, must be at \
+         most cluster.brokers, which is 1"
     );
+}
+
+#[test]
+fn a_byte_that_is_not_utf_8_has_a_place() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("w.toml");
+    std::fs::write(&file, b"# \xc3\xb6\nname = \"\xff\"\n").expect("a writable folder");
+    let error = Workload::from_file(&file).expect_err("not UTF-8").to_string();
+    let expected = format!("{}:2:9: a byte that is not UTF-8", file.display());
+    assert!(error.starts_with(&expected), "{error}");
 }
 
 #[test]
@@ -60,4 +70,22 @@ fn quick_keeps_every_cell() {
     assert_eq!(quick.cells(), workload.cells());
     assert_eq!(quick.load.repeats, 1);
     assert!(quick.load.warmup + quick.load.duration < Duration::from_secs(1));
+}
+
+#[test]
+fn the_controller_path_is_chosen_by_the_workload() {
+    let plain = read("name = \"n\"").expect("a good workload").cluster;
+    assert_eq!((plain.controllers, plain.election), (1, defaults::ELECTION));
+    assert_eq!(plain.alter_partition, AlterPartitionPolicy::default());
+    let text = "name = \"n\"\n[cluster]\ncontrollers = 3\nalter_partition_single_flight = false\n\
+                metadata_append_linger = \"25ms\"\n[election]\ncompat = \"kafka-4.2\"";
+    let other = read(text).expect("a good workload").cluster;
+    assert_eq!((other.controllers, other.election.elr_level), (3, 1));
+    assert_eq!(other.metadata_append_linger, Duration::from_millis(25));
+    let policy = AlterPartitionPolicy { single_flight: false, batched: true };
+    assert_eq!(other.alter_partition, policy);
+    let error = refusal("name = \"n\"\n[cluster]\ncontrollers = 2");
+    assert_eq!(error, "w.toml:3:15: cluster.controllers = 2: must be 1 or 3");
+    let error = refusal("name = \"n\"\n[election]\nelr_level = 3");
+    assert_eq!(error, "w.toml:3:13: election.elr_level = 3: must be 0 to 2");
 }

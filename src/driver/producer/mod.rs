@@ -197,6 +197,11 @@ impl Producers {
         self.producers.iter().all(|producer| producer.link.up().is_some())
     }
 
+    /// Produce requests without an answer, over all connections.
+    pub fn in_flight_batches(&self) -> usize {
+        self.in_flight
+    }
+
     /// Whether a failure says that leaders have moved; asked once, then forgotten.
     pub fn take_is_stale(&mut self) -> bool {
         std::mem::take(&mut self.is_stale)

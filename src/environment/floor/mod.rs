@@ -25,6 +25,7 @@ mod tests;
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -98,6 +99,9 @@ pub enum FloorError {
     /// No folder for the files.
     #[error(transparent)]
     Scratch(#[from] ScratchError),
+    /// It was asked to stop.
+    #[error("stopped while measuring the floor")]
+    Stopped,
     /// The rate is zero.
     #[error("floor rate = 0: must be at least 1 a second")]
     RateZero,
@@ -116,12 +120,14 @@ pub enum FloorError {
 
 impl Floors {
     /// Measures R, W, the timer, and D of each of `modes`, in a folder inside `directory` that is
-    /// removed afterwards. Takes about (4 + 2 x modes with a D) times the part duration. Direct
+    /// removed afterwards. Takes about (4 + 2 x modes with a D) times the part duration, less
+    /// if `stop` is set. Direct
     /// modes must have been checked with [`super::direct_io()`].
     pub fn measure(
         directory: &Path,
         settings: FloorSettings,
         modes: &[DurabilityMode],
+        stop: &AtomicBool,
     ) -> Result<Floors, FloorError> {
         if settings.rate_per_second == 0 {
             return Err(FloorError::RateZero);
@@ -131,14 +137,22 @@ impl Floors {
             let part = part.to_owned();
             move |source| FloorError::Io { part, directory: directory.to_owned(), source }
         };
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(FloorError::Stopped),
+            false => Ok(()),
+        };
+        go_on()?;
         let round_trip = parts::round_trip(&settings, 1).map_err(failed("round trip"))?;
         let followers = settings.broker_count.saturating_sub(1);
+        go_on()?;
         let followers_round_trip =
             parts::round_trip(&settings, followers).map_err(failed("round trip to followers"))?;
+        go_on()?;
         let page_cache_write =
             parts::page_cache_write(&settings, scratch.path()).map_err(failed("page-cache"))?;
         let mut durable = Vec::new();
         for mode in modes.iter().copied().filter(|mode| has_durable_part(*mode)) {
+            go_on()?;
             let floor = parts::durable(&settings, scratch.path(), mode);
             durable.push(floor.map_err(failed(mode.name()))?);
         }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
 use super::*;
+
+static GO_ON: AtomicBool = AtomicBool::new(false);
 use crate::types::Flush;
 
 const PARTS: FloorParts = FloorParts {
@@ -47,7 +49,7 @@ fn quick() -> FloorSettings {
 fn measured_floors_have_every_part_and_leave_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
     let modes = [DurabilityMode::PageCache, DurabilityMode::Fsync];
-    let floors = Floors::measure(directory.path(), quick(), &modes).unwrap();
+    let floors = Floors::measure(directory.path(), quick(), &modes, &GO_ON).unwrap();
 
     assert_eq!((floors.round_trip.count(), floors.followers_round_trip.count()), (20, 20));
     assert_eq!(floors.timer_overshoot.count(), 20);
@@ -68,9 +70,17 @@ fn measured_floors_have_every_part_and_leave_nothing_behind() {
 #[test]
 fn a_rate_of_zero_and_a_missing_directory_are_refused() {
     let zero = FloorSettings { rate_per_second: 0, ..quick() };
-    let error = Floors::measure(Path::new("."), zero, &[]).unwrap_err();
+    let error = Floors::measure(Path::new("."), zero, &[], &GO_ON).unwrap_err();
     assert_eq!(error.to_string(), "floor rate = 0: must be at least 1 a second");
 
-    let error = Floors::measure(Path::new("/nonexistent/data"), quick(), &[]).unwrap_err();
+    let error = Floors::measure(Path::new("/nonexistent/data"), quick(), &[], &GO_ON).unwrap_err();
     assert_eq!(error.to_string(), "/nonexistent/data: cannot make a folder for measuring in it");
+}
+
+#[test]
+fn a_floor_that_is_stopped_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(true);
+    let error = Floors::measure(directory.path(), quick(), &[], &stop).unwrap_err();
+    assert!(matches!(error, FloorError::Stopped), "{error}");
 }

@@ -21,13 +21,13 @@ use kafka_protocol::messages::{
 };
 use uuid::Uuid;
 
+use super::BrokerError;
 use super::identity::directory_id;
 use super::message::{Message, Part};
 use super::shard::Shard;
-use super::{BrokerError, announce};
 use crate::config::node::BrokerConfig;
 use crate::engine::{ConnectionId, Io};
-use crate::node::clean_shutdown;
+use crate::node::{announce, clean_shutdown};
 use crate::protocol::broker::{
     IsrProposals, IsrProposalsInput, IsrProposalsOutput, Lifecycle, LifecycleInput,
     LifecycleOutput, LifecycleState, PartitionAnswer,
@@ -108,6 +108,8 @@ pub(super) struct ControllerLink {
     /// This one did.
     passed_on: Option<Asked>,
     registration: Registration,
+    /// Where metrics are served; told together with the broker's own address.
+    metrics: Option<SocketAddr>,
     heartbeat_interval: Duration,
     /// Set once the broker listens.
     lifecycle: Option<Lifecycle>,
@@ -125,7 +127,10 @@ pub(super) struct ControllerLink {
 
 impl ControllerLink {
     /// Reads (and takes away) the mark of the last clean shutdown.
-    pub(super) fn new(config: &BrokerConfig) -> Result<ControllerLink, BrokerError> {
+    pub(super) fn new(
+        config: &BrokerConfig,
+        metrics: Option<SocketAddr>,
+    ) -> Result<ControllerLink, BrokerError> {
         let failed = |source| BrokerError::DataDirectory { path: config.data_dir.clone(), source };
         let previous_epoch = clean_shutdown::take_marker(&config.data_dir).map_err(failed)?;
         let directory = directory_id(&config.data_dir).map_err(failed)?;
@@ -145,9 +150,10 @@ impl ControllerLink {
             lifecycle_frame: Bytes::new(),
             passed_on: None,
             registration,
+            metrics,
             heartbeat_interval: config.heartbeat_interval,
             lifecycle: None,
-            proposals: IsrProposals::new(config.node_id),
+            proposals: IsrProposals::new(config.node_id).under(config.alter_partition),
             requests: Channel::Down { retry_at: MonotonicTime::ZERO },
             asked: VecDeque::new(),
             feed: Channel::Down { retry_at: MonotonicTime::ZERO },
@@ -189,7 +195,8 @@ fn features() -> Vec<FeatureRange> {
 impl Shard {
     /// The broker listens: from now on it may be registered.
     pub(super) fn start_controller_link(&mut self, io: &mut dyn Io, bound: SocketAddr) {
-        if let Err(source) = announce(bound) {
+        let metrics = self.controller.as_ref().and_then(|link| link.metrics);
+        if let Err(source) = announce(bound, metrics) {
             self.fail(BrokerError::System { operation: "announce the address", source });
         }
         let now = io.now();

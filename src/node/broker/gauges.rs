@@ -6,7 +6,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -125,22 +124,13 @@ impl Shard {
     }
 }
 
-/// Serves the sum over all shards at `address`, on a thread of its own.
-pub(super) fn serve(address: SocketAddr, shards: Vec<Arc<Gauges>>) -> Result<(), BrokerError> {
-    let failed = |source| BrokerError::Listen { address, source };
-    let listener = std::net::TcpListener::bind(address).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(failed)?;
-    let serve = move || {
-        runtime.block_on(async move {
-            // It was a listener a moment ago.
-            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-            exporter::serve(listener, || render(&shards)).await;
-        });
-    };
-    let spawned = thread::Builder::new().name("metrics".into()).spawn(serve);
-    spawned.map(drop).map_err(|source| BrokerError::System { operation: "start a thread", source })
+/// Serves the sum over all shards at `address`, on a thread of its own. Gives where it listens.
+pub(super) fn serve(
+    address: SocketAddr,
+    shards: Vec<Arc<Gauges>>,
+) -> Result<SocketAddr, BrokerError> {
+    let serving = exporter::spawn(address, move || render(&shards));
+    serving.map_err(|source| BrokerError::Listen { address, source })
 }
 
 fn render(shards: &[Arc<Gauges>]) -> Result<String, fmt::Error> {

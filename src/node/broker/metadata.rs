@@ -7,16 +7,12 @@ use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
 };
-use kafka_protocol::messages::describe_topic_partitions_response::{
-    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
-};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kafka_protocol::messages::{
     BrokerId as WireBrokerId, DescribeClusterResponse, DescribeConfigsRequest,
-    DescribeConfigsResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    MetadataRequest, MetadataResponse, TopicName,
+    DescribeConfigsResponse, MetadataRequest, MetadataResponse, TopicName,
 };
 use uuid::Uuid;
 
@@ -24,6 +20,7 @@ use super::BrokerError;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
+use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
@@ -37,11 +34,11 @@ const TOPIC_RESOURCE: i8 = 2;
 /// Its number of a broker resource; with an empty name the default of all brokers.
 const BROKER_RESOURCE: i8 = 4;
 /// "Not computed", in Kafka's authorized-operations fields.
-const OPERATIONS_UNKNOWN: i32 = i32::MIN;
+pub(super) const OPERATIONS_UNKNOWN: i32 = i32::MIN;
 
-/// What a batch of records touches.
+/// What records touch that roles have not followed yet.
 #[derive(Default)]
-struct Touched {
+pub(super) struct Touched {
     partitions: BTreeSet<TopicPartition>,
     removed: Vec<(TopicPartition, PartitionMetadata)>,
     brokers: bool,
@@ -57,14 +54,19 @@ impl Shard {
         }
     }
 
-    /// Applies committed records: partitions first, then settings (spec/kip966.md 1.2 item 7).
+    /// Applies committed records. Roles follow from this broker's registration on: partitions first, then settings (spec/kip966.md 1.2 item 7).
     pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
-        let mut touched = Touched::default();
+        let mut touched = std::mem::take(&mut self.touched);
         for (offset, record) in records {
             self.note(record, &mut touched);
             if let Err(error) = self.metadata.apply(*offset, record) {
                 return self.fail(error.into());
             }
+        }
+        self.has_roles |= may_take_roles(&self.metadata, self.config.node_id, self.epoch);
+        if !self.has_roles {
+            self.touched = touched;
+            return;
         }
         for (partition, last) in std::mem::take(&mut touched.removed) {
             self.drop_replica(io, partition, last);
@@ -87,7 +89,8 @@ impl Shard {
             | Record::BrokerRegistrationChange(_) => touched.brokers = true,
             Record::Partition(partition) => _ = touched.partitions.insert(partition.id),
             Record::PartitionChange(change) => _ = touched.partitions.insert(change.id),
-            Record::Config { .. } => touched.settings = true,
+            // What is not set follows from the feature level.
+            Record::Config { .. } | Record::FeatureLevel { .. } => touched.settings = true,
             Record::ClearElr { .. } => {
                 touched.partitions.extend(self.metadata.partitions().map(|(id, _)| id));
             }
@@ -98,7 +101,7 @@ impl Shard {
                     .removed
                     .extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
             }
-            Record::Topic { .. } | Record::FeatureLevel { .. } | Record::ProducerIds { .. } => {}
+            Record::Topic { .. } | Record::ProducerIds { .. } => {}
         }
     }
 
@@ -187,6 +190,7 @@ impl Shard {
             hwm_gate: config.hwm_gate,
             isr_wait: config.isr_wait,
             isr_expand: config.isr_expand,
+            produce_under_min_isr: config.produce_under_min_isr,
             lag_time_max: self.config.replica_lag_time_max,
             fetch_backoff: self.config.replica_fetch_backoff,
         }
@@ -271,9 +275,12 @@ impl Shard {
             .with_partitions(partitions.collect())
     }
 
-    fn offline(&self, partition: &PartitionRegistration) -> Vec<BrokerId> {
-        let replicas = partition.replicas.iter().copied();
-        replicas.filter(|replica| !self.metadata.is_active(*replica)).collect()
+    pub(super) fn offline(&self, partition: &PartitionRegistration) -> Vec<BrokerId> {
+        let online = |replica: BrokerId| {
+            let broker = self.metadata.broker(replica).filter(|broker| !broker.fenced);
+            broker.is_some_and(|broker| broker.has_online(partition.directory_of(replica)))
+        };
+        partition.replicas.iter().copied().filter(|&replica| !online(replica)).collect()
     }
 
     pub(super) fn describe_cluster(&self, fenced_too: bool) -> DescribeClusterResponse {
@@ -323,85 +330,12 @@ impl Shard {
         });
         DescribeConfigsResponse::default().with_results(results.collect())
     }
-
-    /// Topics by name with ELR and last known ELR, a page at a time (KIP-966 DescribeTopicPartitions).
-    pub(super) fn describe_topic_partitions(
-        &self,
-        request: &DescribeTopicPartitionsRequest,
-    ) -> DescribeTopicPartitionsResponse {
-        let mut names: Vec<String> = if request.topics.is_empty() {
-            self.metadata.topics().map(|topic| topic.name.clone()).collect()
-        } else {
-            request.topics.iter().map(|topic| topic.name.to_string()).collect()
-        };
-        names.sort();
-        let (start_topic, start_partition) = match &request.cursor {
-            Some(cursor) => (cursor.topic_name.to_string(), cursor.partition_index),
-            None => (String::new(), 0),
-        };
-        let mut room = request.response_partition_limit.max(1).unsigned_abs() as usize;
-        let mut response = DescribeTopicPartitionsResponse::default();
-        for name in names.into_iter().filter(|name| *name >= start_topic) {
-            let from = if name == start_topic { start_partition } else { 0 };
-            if room == 0 {
-                response.next_cursor = Some(cursor(&name, from));
-                break;
-            }
-            let topic_name = Some(TopicName(name.clone().into()));
-            let described = DescribeTopicPartitionsResponseTopic::default()
-                .with_name(topic_name)
-                .with_topic_authorized_operations(OPERATIONS_UNKNOWN);
-            let Some(topic) = self.metadata.topic_id(&name).and_then(|id| self.metadata.topic(id))
-            else {
-                let error = ErrorCode::UnknownTopicOrPartition.code();
-                response.topics.push(described.with_error_code(error));
-                continue;
-            };
-            let mut partitions = topic.partitions.iter().filter(|(index, _)| index.0 >= from);
-            let page: Vec<_> = partitions
-                .by_ref()
-                .take(room)
-                .map(|(index, partition)| self.describe_partition(index.0, partition))
-                .collect();
-            room -= page.len();
-            let next = partitions.next().map(|(index, _)| cursor(&name, index.0));
-            let topic_id = Uuid::from_bytes(topic.id.0);
-            response.topics.push(described.with_topic_id(topic_id).with_partitions(page));
-            if next.is_some() {
-                response.next_cursor = next;
-                break;
-            }
-        }
-        response
-    }
-
-    fn describe_partition(
-        &self,
-        index: i32,
-        partition: &PartitionRegistration,
-    ) -> DescribeTopicPartitionsResponsePartition {
-        DescribeTopicPartitionsResponsePartition::default()
-            .with_partition_index(index)
-            .with_leader_id(leader_id(partition))
-            .with_leader_epoch(partition.leader_epoch.0)
-            .with_replica_nodes(wire_ids(&partition.replicas))
-            .with_isr_nodes(wire_ids(&partition.isr))
-            .with_eligible_leader_replicas(Some(wire_ids(&partition.elr)))
-            .with_last_known_elr(Some(wire_ids(&partition.last_known_elr)))
-            .with_offline_replicas(wire_ids(&self.offline(partition)))
-    }
 }
 
-fn leader_id(partition: &PartitionRegistration) -> WireBrokerId {
+pub(super) fn leader_id(partition: &PartitionRegistration) -> WireBrokerId {
     partition.leader.map_or(-1, |leader| leader.0).into()
 }
 
-fn wire_ids(ids: &[BrokerId]) -> Vec<WireBrokerId> {
+pub(super) fn wire_ids(ids: &[BrokerId]) -> Vec<WireBrokerId> {
     ids.iter().map(|id| id.0.into()).collect()
-}
-
-fn cursor(topic: &str, partition_index: i32) -> Cursor {
-    Cursor::default()
-        .with_topic_name(TopicName(topic.to_owned().into()))
-        .with_partition_index(partition_index)
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`,
+//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`,
 //! `disk_control` and `slow_disk` (faults on demand).
 
 mod answers;
@@ -20,9 +20,10 @@ mod replicas;
 mod requests;
 mod shard;
 mod slow_disk;
+mod topic_pages;
 mod trace;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -136,14 +137,13 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
     watch_signals(mailboxes[0].clone())?;
     let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
-    if let Some(address) = config.metrics_listen {
-        gauges::serve(address, gauges.clone())?;
-    }
+    let metrics = config.metrics_listen.map(|address| gauges::serve(address, gauges.clone()));
+    let metrics = metrics.transpose()?;
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
         let link = match id {
-            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config)?),
+            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config, metrics)?),
             _ => None,
         };
         let (config, mailboxes, preparer, ended) =
@@ -216,11 +216,4 @@ fn cpus(config: &BrokerConfig) -> Result<Vec<usize>, BrokerError> {
         return Err(BrokerError::TooFewCpus { shards: config.shards, cpus: allowed.len() });
     }
     Ok(allowed)
-}
-
-/// Says on standard output where this node listens: one JSON line, read by whoever started it.
-pub(super) fn announce(address: SocketAddr) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::json!({ "listening": address.to_string() }))?;
-    out.flush()
 }

@@ -139,6 +139,7 @@ impl Shard {
             Request::CreateTopics(_)
             | Request::DeleteTopics(_)
             | Request::ElectLeaders(_)
+            | Request::DescribeQuorum(_)
             | Request::IncrementalAlterConfigs(_) => {
                 let version = from.head.version;
                 let ticket = self.wait_for(from, Work::Forwarded);

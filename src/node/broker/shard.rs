@@ -15,6 +15,7 @@ use super::counters::Counters;
 use super::fetchers::Fetchers;
 use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
+use super::metadata::Touched;
 use super::replicas::Replicas;
 use super::requests::Requests;
 use super::slow_disk::{Completion, SlowDisk};
@@ -37,6 +38,10 @@ pub(super) struct Shard {
     inbox: Receiver<Message>,
     pub(super) preparer: Preparer,
     pub(super) metadata: ClusterMetadata,
+    /// What the metadata log touched before `has_roles`.
+    pub(super) touched: Touched,
+    /// This process's own registration has been applied: replicas are hosted.
+    pub(super) has_roles: bool,
     /// This broker's epoch; `None` until it is registered.
     pub(super) epoch: Option<BrokerEpoch>,
     pub(super) requests: Requests,
@@ -87,6 +92,8 @@ impl Shard {
             inbox,
             preparer,
             metadata: ClusterMetadata::default(),
+            touched: Touched::default(),
+            has_roles: false,
             epoch: None,
             requests: Requests::default(),
             replicas: Replicas::default(),

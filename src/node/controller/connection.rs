@@ -109,6 +109,9 @@ impl Service {
                     &request,
                 ))
             }
+            wire::Request::DescribeQuorum(request) => {
+                wire::Response::DescribeQuorum(self.describe_quorum(head, request).await)
+            }
             request => self.ask(head, request).await?,
         };
         Ok(vec![wire::encode_response(head, &response)?])

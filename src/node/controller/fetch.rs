@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::describe_quorum::Observers;
 use super::raft::Quorum;
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId};
 use crate::wire::{
@@ -35,6 +36,7 @@ pub(super) struct MetadataReader {
     pub(super) active: watch::Receiver<Option<LeaderEpoch>>,
     pub(super) cluster_id: Rc<str>,
     pub(super) node_id: BrokerId,
+    pub(super) observers: Rc<Observers>,
 }
 
 impl MetadataReader {
@@ -45,7 +47,12 @@ impl MetadataReader {
             Err(error) => return FetchResponse { error, session_id: 0, topics: vec![] },
         };
         let records = match self.check(asked.0, asked.1) {
-            Ok(epoch) => self.records(request, asked.1, epoch).await,
+            Ok(epoch) => {
+                if let Some(replica) = request.replica {
+                    self.observers.fetched(replica.id, asked.1.fetch_offset);
+                }
+                self.records(request, asked.1, epoch).await
+            }
             Err(error) => Err(error),
         };
         self.response(asked.0, asked.1.partition, records)
@@ -114,7 +121,10 @@ impl MetadataReader {
         }
         let log = self.quorum.voter.log.borrow();
         if asked.fetch_offset < log.start_offset() {
-            return Ok(self.quorum.snapshot_records());
+            // Only the whole snapshot is a state; entries may have been dropped during the wait.
+            let is_whole = asked.fetch_offset == Offset::ZERO;
+            let records = is_whole.then(|| self.quorum.snapshot_records());
+            return records.ok_or(ErrorCode::OffsetOutOfRange);
         }
         let bytes_max = request.max_bytes.min(asked.partition_max_bytes);
         let bytes_max = usize::try_from(bytes_max).unwrap_or(0).min(ANSWER_BYTES_MAX);

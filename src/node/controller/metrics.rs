@@ -35,6 +35,19 @@ pub(super) enum Stage {
     Total,
 }
 
+impl Stage {
+    const ALL: [Stage; 3] = [Stage::Queue, Stage::Commit, Stage::Total];
+
+    fn label(self) -> [(&'static str, &'static str); 1] {
+        let name = match self {
+            Stage::Queue => "queue",
+            Stage::Commit => "commit",
+            Stage::Total => "total",
+        };
+        [("stage", name)]
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Metrics {
@@ -49,10 +62,15 @@ pub(super) struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Metrics {
+        let alter_partition: Stages = Family::new_with_constructor(latency);
+        // A family without a sample would not be told at all.
+        for stage in Stage::ALL {
+            drop(alter_partition.get_or_create(&stage.label()));
+        }
         Metrics {
             event_queue_time: latency(),
             metadata_commit: latency(),
-            alter_partition: Family::new_with_constructor(latency),
+            alter_partition,
             isr_shrinks: Cell::new(0),
             isr_expands: Cell::new(0),
             recoveries: Cell::new(0),
@@ -84,12 +102,7 @@ impl Metrics {
 
     /// An AlterPartition passed a stage.
     pub(super) fn alter_partition(&self, stage: Stage, took: Duration) {
-        let label = match stage {
-            Stage::Queue => "queue",
-            Stage::Commit => "commit",
-            Stage::Total => "total",
-        };
-        self.alter_partition.get_or_create(&[("stage", label)]).observe(took.as_secs_f64());
+        self.alter_partition.get_or_create(&stage.label()).observe(took.as_secs_f64());
     }
 
     /// Partitions under recovery.

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `connection` (frames in, answers out), `shell` (the controller machine while
 //! this voter leads), `raft` (the log among the voters), `metadata_log` (the log on disk), `fetch` (the
-//! log for brokers), `refusal` and `translate` (what goes over the wire).
+//! log for brokers), `describe_quorum`, `refusal` and `translate` (what goes over the wire).
 //!
 //! Connections put requests into one queue; the shell feeds them to the machine and proposes what it
 //! decided; once that is committed the answers go. Whatever arrived while a sync was running is
@@ -12,6 +12,7 @@
 
 mod admin;
 mod connection;
+mod describe_quorum;
 mod fetch;
 mod metadata_log;
 mod metrics;
@@ -25,6 +26,7 @@ mod workbench;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -43,7 +45,7 @@ use self::raft::Quorum;
 pub use self::raft::{QuorumError, QuorumView, VoterView, describe_quorum};
 use self::shell::Shell;
 pub use self::workbench::{Workbench, WorkbenchError, seed};
-use super::exporter;
+use super::{announce, exporter};
 use crate::config::node::ControllerConfig;
 
 /// Requests queued for the machine; each connection has at most one.
@@ -90,7 +92,7 @@ pub enum ControllerError {
 pub fn run(config: ControllerConfig) -> Result<(), ControllerError> {
     on_event_loop(async {
         let stop = stop_signal().map_err(|source| ControllerError::Runtime { source })?;
-        serve(config, announce, stop).await
+        serve(config, say, stop).await
     })
 }
 
@@ -113,7 +115,14 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-fn announce(address: SocketAddr, recovery: Recovery) -> io::Result<()> {
+/// Where a controller listens.
+#[derive(Clone, Copy, Debug)]
+struct Listening {
+    address: SocketAddr,
+    metrics: Option<SocketAddr>,
+}
+
+fn say(listening: Listening, recovery: Recovery) -> io::Result<()> {
     if recovery.truncated_bytes > 0 {
         let Recovery { truncated_bytes, end_offset } = recovery;
         writeln!(
@@ -122,14 +131,12 @@ fn announce(address: SocketAddr, recovery: Recovery) -> io::Result<()> {
              {end_offset} records kept"
         )?;
     }
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::json!({ "listening": address.to_string() }))?;
-    out.flush()
+    announce(listening.address, listening.metrics)
 }
 
 async fn serve(
     config: ControllerConfig,
-    announce: impl FnOnce(SocketAddr, Recovery) -> io::Result<()>,
+    say: impl FnOnce(Listening, Recovery) -> io::Result<()>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ControllerError> {
     let listen = |source| ControllerError::Listen { address: config.listen, source };
@@ -144,32 +151,46 @@ async fn serve(
         active: active.subscribe(),
         cluster_id: config.cluster_id.as_str().into(),
         node_id: config.node_id,
+        observers: Rc::default(),
     };
     let request_bytes_max = config.request_bytes_max;
     let to_itself = queue.clone();
     let service = Service { queue, reader, quorum: quorum.clone(), request_bytes_max };
     tokio::task::spawn_local(accept(listener, Rc::new(service)));
-    if let Some(address) = config.metrics_listen {
-        let listen = |source| ControllerError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listen)?;
-        let (quorum, active) = (quorum.clone(), active.clone());
-        let queue = to_itself.clone();
-        let render = move || {
-            let queue_length = queue.max_capacity() - queue.capacity();
-            quorum.metrics(active.borrow().is_some(), queue_length)
-        };
-        tokio::task::spawn_local(exporter::serve(listener, render));
-    }
+    let metrics = match config.metrics_listen {
+        Some(address) => {
+            let (quorum, active, queue) = (quorum.clone(), active.clone(), to_itself.clone());
+            let render = move || {
+                let queue_length = queue.max_capacity() - queue.capacity();
+                quorum.metrics(active.borrow().is_some(), queue_length)
+            };
+            Some(export(address, render).await?)
+        }
+        None => None,
+    };
     let mut shell = Shell::new(&config, quorum.clone(), active, to_itself);
     if quorum.is_alone() {
         // Whoever reads the line need not find out who is active.
         shell.wait_until_active().await?;
     }
-    announce(address, recovery).map_err(|source| ControllerError::Announce { source })?;
+    let listening = Listening { address, metrics };
+    say(listening, recovery).map_err(|source| ControllerError::Announce { source })?;
     let ended = shell.run(asked, stop).await;
     // A failed Raft may not answer any more.
     let _ = tokio::time::timeout(STOP_PATIENCE, quorum.stop()).await;
     Ok(ended?)
+}
+
+/// Serves metrics from now on. Gives where.
+async fn export(
+    address: SocketAddr,
+    render: impl Fn() -> Result<String, fmt::Error> + 'static,
+) -> Result<SocketAddr, ControllerError> {
+    let listen = |source| ControllerError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+    tokio::task::spawn_local(exporter::serve(listener, render));
+    Ok(bound)
 }
 
 async fn accept(listener: TcpListener, service: Rc<Service>) {
@@ -185,4 +206,11 @@ async fn accept(listener: TcpListener, service: Rc<Service>) {
             Err(_) => tokio::time::sleep(ACCEPT_BACKOFF).await,
         }
     }
+}
+
+/// Timestamps are for people, in the log and in descriptions; no rule reads them.
+fn wall_clock_ms() -> i64 {
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }

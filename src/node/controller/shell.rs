@@ -18,10 +18,11 @@ use tokio::time::Instant;
 
 use super::connection::Ask;
 use super::metrics::Stage;
-use super::raft::{Quorum, QuorumError, Voter};
+use super::raft::{Applied, Quorum, QuorumError, Voter};
 use super::refusal::not_controller;
 use super::replica_logs::{self, Question};
 use super::translate;
+use super::wall_clock_ms;
 use crate::config::node::ControllerConfig;
 use crate::measure::clock;
 use crate::protocol::controller::{
@@ -121,19 +122,25 @@ impl Shell {
     ) -> Result<(), QuorumError> {
         tokio::pin!(stop);
         let mut watch = self.quorum.watch();
+        self.follow_role().await;
         loop {
-            self.quorum.check()?;
-            self.follow_role().await;
             let wake_at = self.wake_at();
+            let mut first = None;
             tokio::select! {
                 biased;
                 () = &mut stop => break,
                 () = watch.changed() => {}
                 ask = asked.recv() => match ask {
-                    Some(ask) => self.ask(ask),
+                    Some(ask) => first = Some(ask),
                     None => break,
                 },
                 () = tokio::time::sleep_until(wake_at) => {}
+            }
+            self.quorum.check()?;
+            // Before anything is answered: it may have led when it fell asleep, and not any more.
+            self.follow_role().await;
+            if let Some(ask) = first {
+                self.ask(ask);
             }
             self.take_committed();
             self.drain(&mut asked);
@@ -169,6 +176,9 @@ impl Shell {
             return;
         }
         let Some(metadata) = self.quorum.settled().await else { return };
+        if self.quorum.leads() != Some(epoch) {
+            return;
+        }
         let end = metadata.end_offset();
         let mut outputs = Vec::new();
         let settings = self.settings.clone();
@@ -195,8 +205,8 @@ impl Shell {
 
     fn take_committed(&mut self) {
         let Some(machine) = &mut self.machine else { return };
-        let end = self.quorum.voter.applied.borrow().end_offset;
-        machine.committed(end);
+        let applied = *self.quorum.voter.applied.borrow();
+        machine.committed(applied);
     }
 
     fn drain(&mut self, asked: &mut mpsc::Receiver<Ask>) {
@@ -255,14 +265,18 @@ impl Machine {
         self.step(Input::Request { request, body: ask.body });
     }
 
-    fn committed(&mut self, end: Offset) {
+    fn committed(&mut self, applied: Applied) {
+        if applied.epoch != self.epoch {
+            // Another leader's records may lie where this machine's were to be: they say nothing of it.
+            return;
+        }
+        let end = applied.end_offset;
         let now = clock::now();
         let done = self.proposals.partition_point(|&(of, _)| of <= end);
         for (_, proposed) in self.proposals.drain(..done) {
             self.voter.metrics.committed(now.since(proposed));
         }
         self.step(Input::Committed { end });
-        self.voter.metrics.recovering(self.controller.recovery_count());
     }
 
     fn answered(&self, waiting: Waiting, response: Response) {
@@ -280,6 +294,7 @@ impl Machine {
     fn step(&mut self, input: Input) {
         let mut outputs = Vec::new();
         self.controller.step(clock::now(), input, &mut outputs);
+        self.voter.metrics.recovering(self.controller.recovery_count());
         self.carry_out(outputs);
     }
 
@@ -330,9 +345,5 @@ impl Machine {
     }
 }
 
-/// Record timestamps are for people who dump the log; no rule reads them.
-fn wall_clock_ms() -> i64 {
-    let now = std::time::SystemTime::now();
-    let since_epoch = now.duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
-}
+#[cfg(test)]
+mod tests;

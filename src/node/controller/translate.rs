@@ -44,6 +44,7 @@ pub(super) fn settings(config: &ControllerConfig) -> Settings {
     Settings {
         elr_level: election.elr_level,
         unclean_recovery_manager: election.unclean_recovery_manager,
+        compat: election.compat,
         quirks: Quirks::of(election.compat),
         ..Settings::new(config.cluster_id.clone(), config.session_timeout)
     }
@@ -109,7 +110,7 @@ fn registration(request: BrokerRegistrationRequest) -> Registration {
         endpoints: request.listeners.into_iter().map(endpoint).collect(),
         features: request.features.into_iter().map(feature).collect(),
         rack: request.rack.map(|rack| rack.to_string()),
-        log_dirs: request.log_dirs.iter().map(|dir| DirectoryId(dir.into_bytes())).collect(),
+        log_dirs: request.log_dirs.iter().copied().map(directory).collect(),
         previous_epoch: known_epoch(request.previous_broker_epoch),
     }
 }
@@ -121,6 +122,7 @@ fn heartbeat(request: &BrokerHeartbeatRequest) -> Heartbeat {
         metadata_end: Offset(request.current_metadata_offset.saturating_add(1)),
         want_fence: request.want_fence,
         want_shut_down: request.want_shut_down,
+        offline_log_dirs: request.offline_log_dirs.iter().copied().map(directory).collect(),
     }
 }
 
@@ -186,8 +188,13 @@ fn delete_topics(request: DeleteTopicsRequest) -> Vec<TopicSelector> {
     by_name.chain(by_either).collect()
 }
 
+fn directory(id: Uuid) -> DirectoryId {
+    DirectoryId(id.into_bytes())
+}
+
+/// -1 is the wire's "not given"; no registration has another negative epoch.
 fn known_epoch(epoch: i64) -> Option<BrokerEpoch> {
-    (epoch >= 0).then_some(BrokerEpoch(epoch))
+    (epoch != -1).then_some(BrokerEpoch(epoch))
 }
 
 /// The answer to a request of `version`; `None` if the wire has no message for it yet.

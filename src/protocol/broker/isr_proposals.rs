@@ -1,17 +1,19 @@
 //! The broker's queue of ISR proposals: one AlterPartition request in flight, everything else waits
-//! and goes out together with the next one.
+//! and goes out together with the next one. Either can be switched off, to see what it costs.
 //!
 //! What an answer means for a partition is the partition's business: it gets the proposal that was
 //! answered with it, and ignores the answer if it no longer waits for exactly that (KAFKA-12686).
 //! Source: spec/kip966.md 1.6.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::protocol::controller::AlterPartition;
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
-use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, TopicPartition};
+use crate::types::{
+    AlterPartitionPolicy, BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, TopicPartition,
+};
 
 /// Wait after an error for the whole request.
 const RETRY_BACKOFF: Duration = Duration::from_millis(50);
@@ -67,31 +69,37 @@ pub enum IsrProposalsOutput {
 
 /// See the module.
 /// Invariants: at most one proposal per partition is queued or in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrProposals {
     broker: BrokerId,
     epoch: Option<BrokerEpoch>,
     connected: bool,
     /// Unanswered proposals, in flight or not, in order of partitions.
     queue: BTreeMap<TopicPartition, IsrProposal>,
-    in_flight: bool,
-    /// What the request in flight holds.
-    sent: Vec<TopicPartition>,
+    policy: AlterPartitionPolicy,
+    /// What each request in flight holds, sorted; they are answered in this order.
+    in_flight: VecDeque<Vec<TopicPartition>>,
     not_before: MonotonicTime,
 }
 
 impl IsrProposals {
-    /// An empty queue; nothing is sent before the epoch is known and a connection is there.
+    /// An empty queue under Kafka's policy; nothing is sent before the epoch is known and a connection
+    /// is there.
     pub fn new(broker: BrokerId) -> IsrProposals {
         IsrProposals {
             broker,
             epoch: None,
             connected: false,
             queue: BTreeMap::new(),
-            in_flight: false,
-            sent: Vec::new(),
+            policy: AlterPartitionPolicy::default(),
+            in_flight: VecDeque::new(),
             not_before: MonotonicTime::ZERO,
         }
+    }
+
+    /// The same queue under another policy.
+    pub fn under(self, policy: AlterPartitionPolicy) -> IsrProposals {
+        IsrProposals { policy, ..self }
     }
 
     /// Proposals without an answer.
@@ -117,8 +125,7 @@ impl IsrProposals {
             IsrProposalsInput::Connected => self.connected = true,
             IsrProposalsInput::Disconnected => {
                 self.connected = false;
-                self.in_flight = false;
-                self.sent.clear();
+                self.in_flight.clear();
             }
             IsrProposalsInput::Epoch(epoch) => self.epoch = Some(epoch),
             IsrProposalsInput::Tick => {}
@@ -149,10 +156,7 @@ impl IsrProposals {
         answer: Result<Vec<PartitionAnswer>, ErrorCode>,
         out: &mut Vec<IsrProposalsOutput>,
     ) {
-        if !std::mem::take(&mut self.in_flight) {
-            return;
-        }
-        let sent = std::mem::take(&mut self.sent);
+        let Some(sent) = self.in_flight.pop_front() else { return };
         match answer {
             Err(ErrorCode::NotController) => self.forget_controller(now, out),
             Err(_) => self.not_before = now.plus(RETRY_BACKOFF),
@@ -178,7 +182,7 @@ impl IsrProposals {
         out: &mut Vec<IsrProposalsOutput>,
     ) {
         for (id, result) in answers {
-            if !sent.contains(&id) {
+            if sent.binary_search(&id).is_err() {
                 continue;
             }
             let Some(proposal) = self.queue.remove(&id) else { continue };
@@ -190,21 +194,24 @@ impl IsrProposals {
     }
 
     fn may_send(&self) -> bool {
-        !self.in_flight && self.connected && self.epoch.is_some() && !self.queue.is_empty()
+        let has_turn = self.in_flight.is_empty() || !self.policy.single_flight;
+        has_turn && self.connected && self.epoch.is_some() && self.unsent().next().is_some()
+    }
+
+    fn unsent(&self) -> impl Iterator<Item = (&TopicPartition, &IsrProposal)> {
+        let is_sent = |id| self.in_flight.iter().any(|sent| sent.binary_search(id).is_ok());
+        self.queue.iter().filter(move |&(id, _)| !is_sent(id))
     }
 
     fn send_if_due(&mut self, now: MonotonicTime, out: &mut Vec<IsrProposalsOutput>) {
-        let Some(epoch) = self.epoch.filter(|_| self.may_send() && now >= self.not_before) else {
-            return;
-        };
-        self.in_flight = true;
-        self.sent = self.queue.keys().copied().collect();
-        let proposals = self.queue.iter().map(|(&id, proposal)| (id, proposal.clone())).collect();
-        out.push(IsrProposalsOutput::Send(AlterPartition {
-            broker: self.broker,
-            epoch,
-            proposals,
-        }));
+        while let Some(epoch) = self.epoch.filter(|_| now >= self.not_before && self.may_send()) {
+            let limit = if self.policy.batched { usize::MAX } else { 1 };
+            let next = self.unsent().take(limit);
+            let proposals: Vec<_> = next.map(|(&id, proposal)| (id, proposal.clone())).collect();
+            self.in_flight.push_back(proposals.iter().map(|&(id, _)| id).collect());
+            let broker = self.broker;
+            out.push(IsrProposalsOutput::Send(AlterPartition { broker, epoch, proposals }));
+        }
     }
 }
 

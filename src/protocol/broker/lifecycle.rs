@@ -14,12 +14,24 @@
 use std::time::Duration;
 
 use crate::protocol::controller::{Heartbeat, HeartbeatReply, Registration};
-use crate::types::{BrokerEpoch, ErrorCode, MonotonicTime, Offset};
+use crate::protocol::metadata::ClusterMetadata;
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, Offset};
 
 /// Spacing of heartbeats while starting: a broker without recovery work starts sooner.
 const STARTING_SPACING: Duration = Duration::from_millis(10);
 /// Spacing after the first answer to a wish to stop: an idle broker stops sooner.
 const FIRST_SHUTDOWN_SPACING: Duration = Duration::from_millis(50);
+
+/// Whether the process that was registered with `epoch` may take roles from `metadata`: once its own
+/// registration is in it. Metadata from before may name it the leader of an epoch in which its log
+/// held records that it has lost since; followers still in that epoch would cut theirs after it.
+pub fn may_take_roles(
+    metadata: &ClusterMetadata,
+    broker: BrokerId,
+    epoch: Option<BrokerEpoch>,
+) -> bool {
+    epoch.is_some() && metadata.broker(broker).map(|known| known.epoch) == epoch
+}
 
 /// Where a broker is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +300,8 @@ impl Lifecycle {
                 metadata_end: self.metadata_end,
                 want_fence: !self.ready,
                 want_shut_down: self.state == LifecycleState::PendingControlledShutdown,
+                // A directory that fails ends the process.
+                offline_log_dirs: Vec::new(),
             }),
         });
     }

@@ -12,4 +12,4 @@ mod tests;
 
 pub use clean_shutdown::{LogDirectory, previous_broker_epoch};
 pub use isr_proposals::{IsrProposals, IsrProposalsInput, IsrProposalsOutput, PartitionAnswer};
-pub use lifecycle::{Lifecycle, LifecycleInput, LifecycleOutput, LifecycleState};
+pub use lifecycle::{Lifecycle, LifecycleInput, LifecycleOutput, LifecycleState, may_take_roles};

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::protocol::controller::{AlterPartition, Heartbeat, HeartbeatReply, Registration};
-use crate::protocol::metadata::IncarnationId;
+use crate::protocol::metadata::{ClusterMetadata, IncarnationId, Record, RegisterBroker};
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::types::{
-    BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset, PartitionEpoch,
-    PartitionId, TopicId, TopicPartition,
+    AlterPartitionPolicy, BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset,
+    PartitionEpoch, PartitionId, TopicId, TopicPartition,
 };
 
 const INTERVAL: Duration = Duration::from_millis(2000);
@@ -14,6 +14,30 @@ const BROKER: BrokerId = BrokerId(1);
 
 fn at(millis: u64) -> MonotonicTime {
     MonotonicTime::ZERO.plus(Duration::from_millis(millis))
+}
+
+#[test]
+fn roles_wait_for_the_brokers_own_registration() {
+    let mut metadata = ClusterMetadata::default();
+    let mut register = |epoch| {
+        let record = Record::RegisterBroker(RegisterBroker {
+            broker: BROKER,
+            incarnation: IncarnationId([1; 16]),
+            epoch: BrokerEpoch(epoch),
+            endpoints: vec![],
+            features: vec![],
+            rack: None,
+            fenced: true,
+            in_controlled_shutdown: false,
+            log_dirs: vec![],
+        });
+        metadata.apply(Offset(epoch), &record).expect("a record that fits");
+        let may = |epoch: Option<i64>| may_take_roles(&metadata, BROKER, epoch.map(BrokerEpoch));
+        [may(None), may(Some(0)), may(Some(1))]
+    };
+    assert_eq!(register(0), [false, true, false], "metadata up to the registration before");
+    assert_eq!(register(1), [false, false, true], "metadata up to its own");
+    assert!(!may_take_roles(&metadata, BrokerId(2), None), "not registered at all");
 }
 
 fn registration() -> Registration {
@@ -41,6 +65,7 @@ fn step(lifecycle: &mut Lifecycle, millis: u64, input: LifecycleInput) -> Vec<Li
 
 fn heartbeat(metadata_end: i64, want_fence: bool, want_shut_down: bool) -> LifecycleOutput {
     LifecycleOutput::Heartbeat(Heartbeat {
+        offline_log_dirs: vec![],
         broker: BROKER,
         epoch: BrokerEpoch(60),
         metadata_end: Offset(metadata_end),
@@ -254,6 +279,36 @@ fn one_request_in_flight_and_the_rest_goes_out_together() {
         ask(&mut queue, 5, answer(&[(0, Ok(committed()))])),
         [is_committed(0, 4), sends(&[(1, 4), (2, 4)])]
     );
+}
+
+#[test]
+fn without_batches_each_proposal_has_its_own_request_in_turn() {
+    let mut queue = queue().under(AlterPartitionPolicy { single_flight: true, batched: false });
+    assert_eq!(propose(&mut queue, 0, 4), [sends(&[(0, 4)])]);
+    assert_eq!(propose(&mut queue, 2, 4), []);
+    assert_eq!(propose(&mut queue, 1, 4), []);
+    for (answered, next) in [(0, 1), (1, 2)] {
+        let out = ask(&mut queue, 5, answer(&[(answered, Ok(committed()))]));
+        assert_eq!(out, [is_committed(answered, 4), sends(&[(next, 4)])]);
+    }
+    assert_eq!(ask(&mut queue, 5, answer(&[(2, Ok(committed()))])), [is_committed(2, 4)]);
+}
+
+#[test]
+fn without_single_flight_proposals_leave_at_once_and_are_answered_in_turn() {
+    let mut queue = queue().under(AlterPartitionPolicy { single_flight: false, batched: true });
+    assert_eq!(propose(&mut queue, 1, 4), [sends(&[(1, 4)])]);
+    assert_eq!(propose(&mut queue, 0, 4), [sends(&[(0, 4)])]);
+    assert_eq!(queue.deadline(), None);
+    assert_eq!(ask(&mut queue, 5, answer(&[(1, Ok(committed()))])), [is_committed(1, 4)]);
+    // Whatever the second request's answer says of the first one's partition is not its business.
+    let foreign = answer(&[(1, Ok(committed())), (0, Err(ErrorCode::IneligibleReplica))]);
+    assert_eq!(ask(&mut queue, 6, foreign), [is_refused(0, 4, ErrorCode::IneligibleReplica)]);
+    // Those that waited for the connection leave together.
+    ask(&mut queue, 7, IsrProposalsInput::Disconnected);
+    propose(&mut queue, 3, 4);
+    propose(&mut queue, 2, 4);
+    assert_eq!(ask(&mut queue, 8, IsrProposalsInput::Connected), [sends(&[(2, 4), (3, 4)])]);
 }
 
 #[test]

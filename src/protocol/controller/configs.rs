@@ -2,13 +2,16 @@
 //!
 //! Source: spec/kip966.md 2.7.
 
+use super::election::Election;
+use super::partition_change::Targets;
 use super::registration::supports;
-use super::{AlterConfigs, Controller, FeatureUpdate, LastKnown, Refusal, ResourceChanges};
+use super::topic_rules::SHIPPED_LEVEL_MAX;
+use super::{AlterConfigs, Compat, Controller, FeatureUpdate, Refusal, ResourceChanges};
 use crate::protocol::metadata::{
     ConfigError, ConfigResource, ELR_FEATURE, ELR_LEVEL_MAX, METADATA_VERSION,
-    METADATA_VERSION_FEATURE, PartitionChange, Record, topic_config,
+    METADATA_VERSION_FEATURE, PartitionChange, PartitionRegistration, Record, topic_config,
 };
-use crate::types::{ErrorCode, TopicPartition};
+use crate::types::{ErrorCode, TopicId, TopicPartition};
 
 impl Controller {
     /// A new metadata log begins with the features it is written under.
@@ -17,6 +20,9 @@ impl Controller {
             return;
         }
         self.write_feature(METADATA_VERSION_FEATURE, METADATA_VERSION);
+        if self.settings.compat != Compat::Kip {
+            self.write_cluster_config(topic_config::COMPAT, self.settings.compat.name());
+        }
         if self.settings.elr_level > 0 {
             self.write_feature(ELR_FEATURE, self.settings.elr_level);
             self.require_cluster_min_isr();
@@ -30,12 +36,16 @@ impl Controller {
     /// With ELR on the cluster's min ISR must be in the log, not in somebody's file.
     fn require_cluster_min_isr(&mut self) {
         if self.metadata.config(&ConfigResource::Cluster, topic_config::MIN_ISR).is_none() {
-            self.write(Record::Config {
-                resource: ConfigResource::Cluster,
-                name: topic_config::MIN_ISR.to_owned(),
-                value: Some("1".to_owned()),
-            });
+            self.write_cluster_config(topic_config::MIN_ISR, "1");
         }
+    }
+
+    fn write_cluster_config(&mut self, key: &str, value: &str) {
+        self.write(Record::Config {
+            resource: ConfigResource::Cluster,
+            name: key.to_owned(),
+            value: Some(value.to_owned()),
+        });
     }
 
     pub(super) fn update_feature(&mut self, update: FeatureUpdate) -> Result<(), Refusal> {
@@ -43,6 +53,14 @@ impl Controller {
         if name != ELR_FEATURE || !(0..=ELR_LEVEL_MAX).contains(&level) {
             let message = format!(
                 "feature {name} = {level}: only {ELR_FEATURE} may change, to 0 to {ELR_LEVEL_MAX}"
+            );
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        let compat = self.metadata.config(&ConfigResource::Cluster, topic_config::COMPAT);
+        if compat == Some(Compat::Kafka42.name()) && level > SHIPPED_LEVEL_MAX {
+            let message = format!(
+                "feature {name} = {level}: must be 0 to {SHIPPED_LEVEL_MAX} under {} = kafka-4.2",
+                topic_config::COMPAT
             );
             return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
@@ -140,36 +158,78 @@ impl Controller {
         if key == topic_config::MIN_ISR && self.elr_on() {
             self.min_isr_changed(resource);
         }
+        if key == topic_config::COMPAT {
+            self.compat_changed(resource);
+        }
     }
 
     fn min_isr_changed(&mut self, resource: &ConfigResource) {
-        let topic = match resource {
-            ConfigResource::Topic(name) => Some(name.clone()),
-            ConfigResource::Cluster | ConfigResource::Broker(_) => None,
+        let topics = self.topics_of(resource);
+        let clears = |topic: &TopicId| {
+            self.topic_rules(*topic).is_some_and(|rules| rules.quirks.min_isr_change_clears_elr)
         };
-        if self.settings.quirks.min_isr_change_clears_elr {
-            self.write(Record::ClearElr { topic });
-            return;
+        let all = *resource == ConfigResource::Cluster
+            && self.cluster_quirks().min_isr_change_clears_elr
+            && topics.iter().all(clears);
+        if all {
+            return self.write(Record::ClearElr { topic: None });
         }
-        for id in self.partitions_at_min_isr(topic.as_deref()) {
+        let (cleared, kept): (Vec<TopicId>, Vec<TopicId>) = topics.into_iter().partition(clears);
+        for topic in cleared {
+            let name = self.metadata.topic(topic).map(|topic| topic.name.clone());
+            self.write(Record::ClearElr { topic: name });
+        }
+        for topic in kept {
+            self.clear_elr_at_min_isr(topic);
+        }
+    }
+
+    fn topics_of(&self, resource: &ConfigResource) -> Vec<TopicId> {
+        match resource {
+            ConfigResource::Topic(name) => self.metadata.topic_id(name).into_iter().collect(),
+            ConfigResource::Cluster => self.metadata.topics().map(|topic| topic.id).collect(),
+            ConfigResource::Broker(_) => vec![],
+        }
+    }
+
+    /// Where the ISR reaches min ISR now, the high watermark may pass what others hold: neither ELR
+    /// nor last known ELR may be trusted any longer, whatever the latter holds.
+    fn clear_elr_at_min_isr(&mut self, topic: TopicId) {
+        let Some(rules) = self.topic_rules(topic) else { return };
+        let holds = |partition: &PartitionRegistration| {
+            let remembers = !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
+            remembers && partition.isr.len() >= rules.min_isr
+        };
+        for id in self.partitions_of(topic, holds) {
             let mut change = PartitionChange::none(id);
             change.elr = Some(vec![]);
-            if self.last_known() == LastKnown::FullSet {
-                change.last_known_elr = Some(vec![]);
-            }
+            change.last_known_elr = Some(vec![]);
             self.write(Record::PartitionChange(change));
         }
     }
 
-    /// Partitions whose ISR reaches min ISR although they have an ELR: their high watermark may now
-    /// pass what the ELR's members hold.
-    fn partitions_at_min_isr(&self, name: Option<&str>) -> Vec<TopicPartition> {
-        let holds = |(id, partition): &(TopicPartition, &_)| {
-            let partition: &crate::protocol::metadata::PartitionRegistration = partition;
-            let named = name.is_none_or(|name| self.metadata.topic_id(name) == Some(id.topic));
-            let min_isr = self.metadata.effective_min_isr(id.topic).unwrap_or(usize::MAX);
-            named && !partition.elr.is_empty() && partition.isr.len() >= min_isr
-        };
-        self.metadata.partitions().filter(holds).map(|(id, _)| id).collect()
+    /// What the old rules left and the new ones forbid is put right at once.
+    fn compat_changed(&mut self, resource: &ConfigResource) {
+        for topic in self.topics_of(resource) {
+            for id in self.partitions_of(topic, |_| true) {
+                let Some(partition) = self.metadata.partition(id) else { continue };
+                let targets = Targets::of(partition, Election::Online);
+                self.change_partition(id, targets, None);
+            }
+        }
+    }
+
+    fn partitions_of(
+        &self,
+        topic: TopicId,
+        holds: impl Fn(&PartitionRegistration) -> bool,
+    ) -> Vec<TopicPartition> {
+        let topic = self.metadata.topic(topic).into_iter();
+        let partitions =
+            topic.flat_map(|topic| topic.partitions.iter().map(|known| (topic.id, known)));
+        partitions
+            .filter(|(_, (_, partition))| holds(partition))
+            .map(|(topic, (&partition, _))| TopicPartition { topic, partition })
+            .collect()
     }
 }

@@ -17,7 +17,8 @@ use super::election::Election;
 use super::partition_change::Targets;
 use super::{Controller, Heartbeat, HeartbeatReply};
 use crate::protocol::metadata::{
-    BrokerRegistration, BrokerRegistrationChange, ClusterMetadata, PartitionRegistration, Record,
+    BrokerRegistration, BrokerRegistrationChange, ClusterMetadata, DirectoryId,
+    PartitionRegistration, Record,
 };
 use crate::types::{BrokerId, ErrorCode, MonotonicTime, Offset, TopicPartition};
 
@@ -75,6 +76,15 @@ pub fn next_state(view: &BrokerView, heartbeat: &Heartbeat) -> BrokerState {
     }
 }
 
+/// What the broker is told on its way to `next`.
+pub(super) fn reply(view: &BrokerView, heartbeat: &Heartbeat, next: BrokerState) -> HeartbeatReply {
+    HeartbeatReply {
+        is_caught_up: is_caught_up(view, heartbeat),
+        is_fenced: matches!(next, BrokerState::Fenced | BrokerState::ShutdownNow),
+        should_shut_down: next == BrokerState::ShutdownNow,
+    }
+}
+
 fn is_caught_up(view: &BrokerView, heartbeat: &Heartbeat) -> bool {
     heartbeat.metadata_end > view.registration_offset
 }
@@ -87,14 +97,14 @@ fn handover_seen(view: &BrokerView) -> bool {
 }
 
 /// Who was heard of when.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sessions {
     timeout: Duration,
     next_check: MonotonicTime,
     by_broker: BTreeMap<BrokerId, Session>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Session {
     heard: MonotonicTime,
     metadata_end: Offset,
@@ -172,9 +182,11 @@ impl Controller {
     pub(super) fn heartbeat(
         &mut self,
         now: MonotonicTime,
-        heartbeat: Heartbeat,
+        mut heartbeat: Heartbeat,
     ) -> Result<HeartbeatReply, ErrorCode> {
         let broker = heartbeat.broker;
+        self.current_registration(broker, heartbeat.epoch)?;
+        heartbeat.want_fence |= !self.lose_directories(broker, &heartbeat.offline_log_dirs);
         let registration = self.current_registration(broker, heartbeat.epoch)?;
         let state = state_of(registration);
         let registration_offset = registration.registration_offset;
@@ -192,11 +204,7 @@ impl Controller {
         if next != state {
             self.enter(broker, next, now);
         }
-        Ok(HeartbeatReply {
-            is_caught_up: is_caught_up(&view, &heartbeat),
-            is_fenced: matches!(next, BrokerState::Fenced | BrokerState::ShutdownNow),
-            should_shut_down: next == BrokerState::ShutdownNow,
-        })
+        Ok(reply(&view, &heartbeat, next))
     }
 
     fn enter(&mut self, broker: BrokerId, next: BrokerState, now: MonotonicTime) {
@@ -241,17 +249,36 @@ impl Controller {
             return;
         }
         self.leave_isrs(broker);
-        self.change_registration(broker, Some(true), false);
+        self.change_registration(broker, Some(true), false, None);
+    }
+
+    /// Directories that failed: like a fence of the replicas in them alone. Returns whether the
+    /// broker has any left.
+    fn lose_directories(&mut self, broker: BrokerId, offline: &[DirectoryId]) -> bool {
+        let Some(registration) = self.metadata.broker(broker) else { return true };
+        let (lost, left): (Vec<DirectoryId>, Vec<DirectoryId>) =
+            registration.log_dirs.iter().partition(|dir| offline.contains(dir));
+        if lost.is_empty() || left.is_empty() {
+            return lost.is_empty();
+        }
+        let in_lost = |partition: &PartitionRegistration| {
+            partition.isr.contains(&broker) && lost.contains(&partition.directory_of(broker))
+        };
+        for id in self.partitions_where(in_lost) {
+            self.leave_partition(id, broker, false);
+        }
+        self.change_registration(broker, None, false, Some(left));
+        true
     }
 
     fn begin_controlled_shutdown(&mut self, broker: BrokerId) {
         self.leave_isrs(broker);
-        self.change_registration(broker, None, true);
+        self.change_registration(broker, None, true, None);
     }
 
     /// Partitions with a leader are left alone: rejoining the ISR is the leader's job.
     fn unfence(&mut self, broker: BrokerId) {
-        self.change_registration(broker, Some(false), false);
+        self.change_registration(broker, Some(false), false, None);
         for id in self.partitions_where(|partition| partition.leader.is_none()) {
             self.elect_if_possible(id);
         }
@@ -293,25 +320,25 @@ impl Controller {
             .collect()
     }
 
-    /// Whether the topic lets a controller-made election be unclean. With the recovery manager none
-    /// is: it inspects logs first.
+    /// How leaders are elected that nobody asked for.
     pub(super) fn election_mode(&self, id: TopicPartition) -> Election {
-        if self.recovery_manager_on() {
-            return Election::Online;
-        }
-        let topic = self.metadata.topic(id.topic);
-        let allowed = topic.is_some_and(|t| self.metadata.topic_config(&t.name).unclean_election);
-        if allowed { Election::Unclean } else { Election::Online }
+        self.topic_rules(id.topic).map_or(Election::Online, |rules| rules.election())
     }
 
-    fn change_registration(&mut self, broker: BrokerId, fenced: Option<bool>, leaving: bool) {
+    fn change_registration(
+        &mut self,
+        broker: BrokerId,
+        fenced: Option<bool>,
+        leaving: bool,
+        log_dirs: Option<Vec<DirectoryId>>,
+    ) {
         let Some(registration) = self.metadata.broker(broker) else { return };
         self.write(Record::BrokerRegistrationChange(BrokerRegistrationChange {
             broker,
             epoch: registration.epoch,
             fenced,
             in_controlled_shutdown: leaving,
-            log_dirs: None,
+            log_dirs,
         }));
     }
 }

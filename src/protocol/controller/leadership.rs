@@ -6,12 +6,13 @@
 use super::election::Election;
 use super::partition_change::Targets;
 use super::recovery::Mode;
+use super::topic_rules::RECOVERY_LEVEL;
 use super::{
     Controller, DirectoryAssignment, ElectLeaders, ElectionKind, PartitionName, Reassignment,
     Refusal,
 };
-use crate::protocol::metadata::{DirectoryId, ELR_FEATURE, PartitionRegistration};
-use crate::types::{BrokerId, ErrorCode, MonotonicTime, TopicPartition};
+use crate::protocol::metadata::{DirectoryId, ELR_FEATURE, PartitionRegistration, topic_config};
+use crate::types::{BrokerId, ErrorCode, MonotonicTime, TopicId, TopicPartition};
 
 impl Controller {
     pub(super) fn elect_leaders(
@@ -23,7 +24,7 @@ impl Controller {
         let all = partitions.is_none();
         let names = partitions.unwrap_or_else(|| self.partition_names());
         let elect = |(index, name): (usize, PartitionName)| {
-            let outcome = self.wish(&kind, index).and_then(|wish| self.grant(now, &name, wish));
+            let outcome = wish(&kind, index).and_then(|wish| self.grant(now, &name, wish));
             (name, outcome)
         };
         let outcomes = names.into_iter().enumerate().map(elect);
@@ -34,28 +35,26 @@ impl Controller {
         outcomes.filter(needed).collect()
     }
 
-    /// What is wished for the partition at `index` of the request.
-    fn wish(&self, kind: &ElectionKind, index: usize) -> Result<Wish, Refusal> {
-        let wish = match kind {
-            ElectionKind::Preferred => return Ok(Wish::Elect(Election::Preferred)),
-            ElectionKind::Unclean => return Ok(Wish::Elect(Election::Unclean)),
-            ElectionKind::LongestLogBalanced => Wish::Recover(Mode::Balanced),
-            ElectionKind::LongestLogProactive => Wish::Recover(Mode::Proactive),
-            ElectionKind::Designated(leaders) => {
-                let leader = leaders.get(index).copied().ok_or_else(|| {
-                    Refusal::new(ErrorCode::InvalidRequest, "no leader is named for the partition")
-                })?;
-                Wish::Elect(Election::Chosen(leader))
-            }
+    /// Elections by log or by name are the recovery manager's.
+    fn check_manager(&self, topic: TopicId, wish: &Wish) -> Result<(), Refusal> {
+        let by_manager = match wish {
+            Wish::Recover(_) | Wish::Elect(Election::Chosen(_)) => true,
+            Wish::Elect(Election::Preferred | Election::Unclean | Election::Online) => false,
         };
-        if self.recovery_manager_on() {
-            return Ok(wish);
+        let rules = self.topic_rules(topic);
+        if !by_manager || rules.is_some_and(|rules| rules.recovery_manager) {
+            return Ok(());
         }
-        let message = format!(
-            "election by log or by name needs the unclean recovery manager: {ELR_FEATURE} is {}, \
-             must be 2",
-            self.metadata.feature(ELR_FEATURE)
-        );
+        let level = self.metadata.feature(ELR_FEATURE);
+        let reason = if level < RECOVERY_LEVEL {
+            format!("{ELR_FEATURE} is {level}, must be {RECOVERY_LEVEL}")
+        } else if rules.is_some_and(|rules| rules.elr_level < RECOVERY_LEVEL) {
+            format!("{} = kafka-4.2 is without it", topic_config::COMPAT)
+        } else {
+            "it is turned off".to_owned()
+        };
+        let message =
+            format!("election by log or by name needs the unclean recovery manager: {reason}");
         Err(Refusal::new(ErrorCode::InvalidRequest, message))
     }
 
@@ -70,6 +69,7 @@ impl Controller {
         let topic = self.metadata.topic_id(&name.topic).ok_or_else(unknown)?;
         let id = TopicPartition { topic, partition: name.partition };
         let partition = self.metadata.partition(id).ok_or_else(unknown)?;
+        self.check_manager(topic, &wish)?;
         check_need(partition, &wish)?;
         let election = match wish {
             Wish::Recover(mode) => {
@@ -131,7 +131,8 @@ impl Controller {
         let mut targets = Targets::of(partition, Election::Online);
         targets.directories.resize(targets.replicas.len(), DirectoryId::UNASSIGNED);
         targets.directories[index] = directory;
-        let elr_on = self.elr_on() && !self.settings.quirks.directory_assignment_wipes_elr;
+        let rules = self.topic_rules(id.topic).ok_or(ErrorCode::UnknownTopicId)?;
+        let elr_on = rules.elr_level > 0 && !rules.quirks.directory_assignment_wipes_elr;
         self.change_partition_with(id, targets, None, elr_on);
         Ok(())
     }
@@ -142,6 +143,22 @@ impl Controller {
 enum Wish {
     Elect(Election),
     Recover(Mode),
+}
+
+/// What is wished for the partition at `index` of the request.
+fn wish(kind: &ElectionKind, index: usize) -> Result<Wish, Refusal> {
+    Ok(match kind {
+        ElectionKind::Preferred => Wish::Elect(Election::Preferred),
+        ElectionKind::Unclean => Wish::Elect(Election::Unclean),
+        ElectionKind::LongestLogBalanced => Wish::Recover(Mode::Balanced),
+        ElectionKind::LongestLogProactive => Wish::Recover(Mode::Proactive),
+        ElectionKind::Designated(leaders) => {
+            let leader = leaders.get(index).copied().ok_or_else(|| {
+                Refusal::new(ErrorCode::InvalidRequest, "no leader is named for the partition")
+            })?;
+            Wish::Elect(Election::Chosen(leader))
+        }
+    })
 }
 
 /// Preferred elections move a leadership; all others fill a vacancy.

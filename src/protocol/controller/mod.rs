@@ -17,6 +17,7 @@ mod recovery;
 mod registration;
 mod request;
 mod settings;
+mod topic_rules;
 mod topics;
 
 #[cfg(test)]
@@ -38,7 +39,10 @@ pub use crate::types::Compat;
 use self::heartbeat::Sessions;
 use self::partition_change::{Rules, Targets, partition_change};
 use self::recovery::Recovery;
-use super::metadata::{ClusterMetadata, ELR_FEATURE, Endpoint, PartitionChange, Record};
+use self::topic_rules::TopicRules;
+use super::metadata::{
+    ClusterMetadata, ELR_FEATURE, Endpoint, PartitionChange, PartitionRegistration, Record,
+};
 use crate::types::{BrokerId, MonotonicTime, Offset, TopicPartition};
 
 /// Names a request across the machine's outputs; unique while it is unanswered, chosen by the shell.
@@ -97,7 +101,7 @@ pub enum Output {
 
 /// The active controller.
 /// Invariants: `committed_end <= next_offset`; `waiting` is ordered by offset.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Controller {
     settings: Settings,
     metadata: ClusterMetadata,
@@ -113,7 +117,7 @@ pub struct Controller {
 }
 
 /// An answer, and the end offset that must be committed before it may go out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     after: Offset,
     request: RequestId,
@@ -185,10 +189,9 @@ impl Controller {
         assert!(self.committed_end <= self.next_offset);
         self.check_recoveries();
         for topic in self.metadata.topics() {
-            let min_isr = self.metadata.topic_config(&topic.name).min_isr;
+            let Some(rules) = self.topic_rules(topic.id) else { continue };
             for (id, partition) in &topic.partitions {
-                let min_isr = min_isr.min(partition.replicas.len());
-                self.check_partition(min_isr, partition, &format!("{}-{id}", topic.name));
+                check_partition(&rules, partition, &format!("{}-{id}", topic.name));
             }
         }
     }
@@ -265,14 +268,6 @@ impl Controller {
         self.metadata.feature(ELR_FEATURE) > 0
     }
 
-    fn last_known(&self) -> LastKnown {
-        match self.metadata.feature(ELR_FEATURE) {
-            0 => self.settings.last_known_when_off,
-            1 => LastKnown::Leader,
-            _ => LastKnown::FullSet,
-        }
-    }
-
     /// Takes a partition to `targets` under the rules in force, with `excluded` out of the question
     /// as a leader. Returns what was written.
     fn change_partition(
@@ -292,12 +287,17 @@ impl Controller {
         elr_on: bool,
     ) -> Option<PartitionChange> {
         let partition = self.metadata.partition(id)?;
-        let may_lead = |broker| self.metadata.is_active(broker) && Some(broker) != excluded;
+        let topic = self.topic_rules(id.topic)?;
+        let may_lead = |broker| {
+            let active = self.metadata.broker(broker).filter(|known| known.is_active());
+            Some(broker) != excluded
+                && active.is_some_and(|known| known.has_online(partition.directory_of(broker)))
+        };
         let rules = Rules {
-            min_isr: self.metadata.effective_min_isr(id.topic)?,
+            min_isr: topic.min_isr,
             elr_on,
-            last_known: self.last_known(),
-            quirks: self.settings.quirks,
+            last_known: topic.last_known,
+            quirks: topic.quirks,
             may_lead: &may_lead,
         };
         let change = partition_change(id, partition, targets, &rules);
@@ -307,26 +307,18 @@ impl Controller {
         self.write(Record::PartitionChange(change.clone()));
         Some(change)
     }
+}
 
-    fn check_partition(
-        &self,
-        min_isr: usize,
-        partition: &super::metadata::PartitionRegistration,
-        name: &str,
-    ) {
-        let isr = &partition.isr;
-        assert!(
-            partition.leader.is_none_or(|leader| isr.contains(&leader)),
-            "{name}: {partition:?}"
-        );
-        assert!(partition.elr.iter().all(|id| !isr.contains(id)), "{name}: {partition:?}");
-        assert!(isr.iter().all(|id| partition.replicas.contains(id)), "{name}: {partition:?}");
-        if self.elr_on() && !self.settings.quirks.elr_outlives_min_isr {
-            assert!(partition.elr.is_empty() || isr.len() < min_isr, "{name}: {partition:?}");
-        }
-        if !self.settings.quirks.removed_replica_stays_in_elr {
-            let assigned = partition.elr.iter().all(|id| partition.replicas.contains(id));
-            assert!(assigned, "{name}: {partition:?}");
-        }
+fn check_partition(rules: &TopicRules, partition: &PartitionRegistration, name: &str) {
+    let PartitionRegistration { replicas, isr, elr, leader, .. } = partition;
+    let min_isr = rules.config.min_isr.min(replicas.len());
+    assert!(leader.is_none_or(|leader| isr.contains(&leader)), "{name}: {partition:?}");
+    assert!(elr.iter().all(|id| !isr.contains(id)), "{name}: {partition:?}");
+    assert!(isr.iter().all(|id| replicas.contains(id)), "{name}: {partition:?}");
+    if rules.elr_level > 0 && !rules.quirks.elr_outlives_min_isr {
+        assert!(elr.is_empty() || isr.len() < min_isr, "{name}: {partition:?}");
+    }
+    if !rules.quirks.removed_replica_stays_in_elr {
+        assert!(elr.iter().all(|id| replicas.contains(id)), "{name}: {partition:?}");
     }
 }

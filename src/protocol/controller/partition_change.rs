@@ -95,7 +95,8 @@ pub(super) fn partition_change(
     change
 }
 
-/// A reassignment completes once all of its final replicas are in the ISR (KAFKA-15665).
+/// A reassignment completes once all of its final replicas are in the ISR (KAFKA-15665). The KIP's own
+/// condition, an ISR of at least min ISR, follows: no more than the final replicas can be asked for.
 fn complete_reassignment(mut targets: Targets) -> Targets {
     if targets.removing.is_empty() && targets.adding.is_empty() {
         return targets;

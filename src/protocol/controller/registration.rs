@@ -6,7 +6,7 @@ use super::{Controller, Registration};
 use crate::protocol::metadata::{
     BrokerRegistration, FeatureRange, METADATA_VERSION_FEATURE, Record, RegisterBroker,
 };
-use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime};
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, MonotonicTime, TopicPartition};
 
 /// Producer ids handed out at a time, as Kafka does.
 const PRODUCER_ID_BLOCK: i32 = 1000;
@@ -47,27 +47,33 @@ impl Controller {
         if clean || !self.elr_on() {
             self.leave_isrs(broker);
         } else {
-            self.leave_isrs_and_elrs(broker);
+            self.leave_isrs_and_elrs(broker, |_, _| true);
         }
     }
 
-    fn leave_isrs_and_elrs(&mut self, broker: BrokerId) {
+    /// Passes over all ISRs, then over all ELRs; `unclean` says where the broker may not stay in the
+    /// ELR.
+    fn leave_isrs_and_elrs(
+        &mut self,
+        broker: BrokerId,
+        unclean: impl Fn(&Controller, TopicPartition) -> bool,
+    ) {
         for id in self.partitions_where(|partition| partition.isr.contains(&broker)) {
-            self.leave_partition(id, broker, true);
+            self.leave_partition(id, broker, unclean(self, id));
         }
         for id in self.partitions_where(|partition| partition.elr.contains(&broker)) {
-            self.leave_partition(id, broker, true);
+            self.leave_partition(id, broker, unclean(self, id));
         }
     }
 
     pub(super) fn unregister(&mut self, broker: BrokerId) -> Result<(), ErrorCode> {
         let registration = self.metadata.broker(broker).ok_or(ErrorCode::BrokerIdNotRegistered)?;
         let epoch = registration.epoch;
-        if self.settings.quirks.unregister_keeps_elr || !self.elr_on() {
-            self.leave_isrs(broker);
-        } else {
-            self.leave_isrs_and_elrs(broker);
-        }
+        // Also with the ELR off: a change of the partition clears what is left of it.
+        self.leave_isrs_and_elrs(broker, |controller, id| {
+            let rules = controller.topic_rules(id.topic);
+            !rules.is_some_and(|rules| rules.quirks.unregister_keeps_elr)
+        });
         self.sessions.end(broker);
         self.write(Record::UnregisterBroker { broker, epoch });
         Ok(())

@@ -9,7 +9,7 @@ use crate::types::{
 };
 
 /// Something a broker or a client asks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
     /// A broker starts, or amends its registration.
     RegisterBroker(Registration),
@@ -45,7 +45,7 @@ pub enum Request {
 }
 
 /// The answer to the [`Request`] of the same name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Response {
     /// The broker's epoch.
     RegisterBroker(Result<BrokerEpoch, ErrorCode>),
@@ -77,7 +77,7 @@ pub enum Response {
 }
 
 /// An error with words for the person who asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Refusal {
     /// Kafka's code.
     pub error: ErrorCode,
@@ -93,7 +93,7 @@ impl Refusal {
 }
 
 /// BrokerRegistration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Registration {
     /// Who.
     pub broker: BrokerId,
@@ -115,7 +115,7 @@ pub struct Registration {
 }
 
 /// BrokerHeartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
     /// Who.
     pub broker: BrokerId,
@@ -127,10 +127,12 @@ pub struct Heartbeat {
     pub want_fence: bool,
     /// It wants to stop.
     pub want_shut_down: bool,
+    /// Its log directories that failed.
+    pub offline_log_dirs: Vec<DirectoryId>,
 }
 
 /// Answer to a [`Heartbeat`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HeartbeatReply {
     /// It applied its own registration.
     pub is_caught_up: bool,
@@ -141,7 +143,7 @@ pub struct HeartbeatReply {
 }
 
 /// AlterPartition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AlterPartition {
     /// The leader that asks.
     pub broker: BrokerId,
@@ -155,7 +157,7 @@ pub struct AlterPartition {
 pub type ProposalOutcome = (TopicPartition, Result<AlteredPartition, ErrorCode>);
 
 /// A partition after an accepted proposal.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AlteredPartition {
     /// Leader, ISR and epochs.
     pub committed: IsrCommitted,
@@ -164,7 +166,7 @@ pub struct AlteredPartition {
 }
 
 /// CreateTopics.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CreateTopics {
     /// What to create.
     pub topics: Vec<NewTopic>,
@@ -173,7 +175,7 @@ pub struct CreateTopics {
 }
 
 /// One topic to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewTopic {
     /// Its name.
     pub name: String,
@@ -191,7 +193,7 @@ pub struct NewTopic {
 }
 
 /// A topic that was created, or would be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CreatedTopic {
     /// Its id.
     pub id: TopicId,
@@ -202,7 +204,7 @@ pub struct CreatedTopic {
 }
 
 /// A topic by name or by id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TopicSelector {
     /// By name.
     Name(String),
@@ -211,7 +213,7 @@ pub enum TopicSelector {
 }
 
 /// A topic that was deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DeletedTopic {
     /// Its name.
     pub name: String,
@@ -220,7 +222,7 @@ pub struct DeletedTopic {
 }
 
 /// IncrementalAlterConfigs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AlterConfigs {
     /// What to change.
     pub resources: Vec<ResourceChanges>,
@@ -229,7 +231,7 @@ pub struct AlterConfigs {
 }
 
 /// Changes of one resource's configuration: all are made, or none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ResourceChanges {
     /// Whose.
     pub resource: ConfigResource,
@@ -238,7 +240,7 @@ pub struct ResourceChanges {
 }
 
 /// A partition as clients name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionName {
     /// The topic's name.
     pub topic: String,
@@ -248,7 +250,7 @@ pub struct PartitionName {
 
 /// Kinds of election a client may ask for. The last three are the KIP's and need the unclean
 /// recovery manager.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ElectionKind {
     /// Wire value 0: give leadership to the first replica.
     Preferred,
@@ -265,7 +267,7 @@ pub enum ElectionKind {
 }
 
 /// ElectLeaders.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ElectLeaders {
     /// Which kind.
     pub kind: ElectionKind,
@@ -274,7 +276,7 @@ pub struct ElectLeaders {
 }
 
 /// What one GetReplicaLogInfo came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReplicaLogs {
     /// The question it belongs to.
     pub query: QueryId,
@@ -285,11 +287,11 @@ pub struct ReplicaLogs {
 }
 
 /// Names a question to a broker among those of one controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryId(pub u64);
 
 /// A broker's word on its replicas' logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReplicaLogsAnswer {
     /// The life of the broker that answers; `None` if it is not registered (wire value -1).
     pub broker_epoch: Option<BrokerEpoch>,
@@ -298,7 +300,7 @@ pub struct ReplicaLogsAnswer {
 }
 
 /// Where one replica's log ends. The better log is the greater one: leader epoch, then length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReplicaLog {
     /// Leader epoch of the last record; `None` in a log without records (wire value -1).
     pub last_written_leader_epoch: Option<LeaderEpoch>,
@@ -309,7 +311,7 @@ pub struct ReplicaLog {
 }
 
 /// AlterPartitionReassignments, of one partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reassignment {
     /// Which.
     pub id: TopicPartition,
@@ -318,7 +320,7 @@ pub struct Reassignment {
 }
 
 /// AssignReplicasToDirs, of one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DirectoryAssignment {
     /// Who says so.
     pub broker: BrokerId,
@@ -331,7 +333,7 @@ pub struct DirectoryAssignment {
 }
 
 /// UpdateFeatures, of one feature.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FeatureUpdate {
     /// Which.
     pub name: String,

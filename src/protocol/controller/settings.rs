@@ -15,7 +15,7 @@ pub enum LastKnown {
 }
 
 /// Departures from the KIP, each by itself. [`Quirks::of`] gives the sets that were shipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quirks {
     /// The last known leader is elected even if it is fenced (4.0.x, KAFKA-19522, C26).
     pub last_known_leader_may_be_fenced: bool,
@@ -50,7 +50,7 @@ impl Quirks {
 }
 
 /// What does not change while a controller runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Brokers of another cluster are refused.
     pub cluster_id: String,
@@ -67,7 +67,9 @@ pub struct Settings {
     pub unclean_recovery_manager: bool,
     /// What `LastKnownElr` held before the feature was turned off; read only at level 0.
     pub last_known_when_off: LastKnown,
-    /// Departures from the KIP.
+    /// With which `compat` a new metadata log starts, as the cluster's value.
+    pub compat: Compat,
+    /// Departures from the KIP, where neither topic nor cluster has a value of `compat`.
     pub quirks: Quirks,
 }
 
@@ -81,6 +83,7 @@ impl Settings {
             elr_level: 2,
             unclean_recovery_manager: true,
             last_known_when_off: LastKnown::Leader,
+            compat: Compat::Kip,
             quirks: Quirks::of(Compat::Kip),
         }
     }

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::ELR_FEATURE;
 use super::record::{
     BrokerRegistrationChange, ConfigResource, Partition, PartitionChange, Record, RegisterBroker,
 };
 use super::registration::{BrokerRegistration, PartitionRegistration};
-use super::topic_config::TopicConfig;
+use super::topic_config::{self, TopicConfig};
 use crate::protocol::partition::Peer;
 use crate::types::{BrokerEpoch, BrokerId, Offset, PartitionId, TopicId, TopicPartition};
 
 /// A topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TopicMetadata {
     /// Its name.
     pub name: String,
@@ -21,6 +22,22 @@ pub struct TopicMetadata {
     pub id: TopicId,
     /// Its partitions.
     pub partitions: BTreeMap<PartitionId, PartitionRegistration>,
+}
+
+impl TopicMetadata {
+    /// `min(min_isr, replica count of partition 0)`, the controller's effective min ISR
+    /// (spec/kip966.md 2.6).
+    pub fn effective_min_isr(&self, min_isr: usize) -> usize {
+        let first = self.partitions.get(&PartitionId(0));
+        min_isr.min(first.map_or(min_isr, |first| first.replicas.len()))
+    }
+}
+
+/// Partitions of one topic on their way into it.
+#[derive(Default)]
+struct PartitionRun {
+    topic: Option<TopicId>,
+    partitions: Vec<(PartitionId, PartitionRegistration)>,
 }
 
 /// Why a record does not fit the state it is applied to. The log is damaged, or it is not the log
@@ -55,7 +72,7 @@ pub enum Misfit {
 }
 
 /// The whole cluster as of one metadata offset. Iteration order is the order of ids.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterMetadata {
     pub(super) last_offset: Option<Offset>,
     pub(super) brokers: BTreeMap<BrokerId, BrokerRegistration>,
@@ -99,7 +116,8 @@ impl ClusterMetadata {
         let peer = |broker: &BrokerRegistration| Peer {
             id: broker.id,
             epoch: Some(broker.epoch),
-            active: broker.is_active(),
+            fenced: broker.fenced,
+            in_controlled_shutdown: broker.in_controlled_shutdown,
         };
         self.brokers().map(peer).collect()
     }
@@ -152,20 +170,19 @@ impl ClusterMetadata {
     /// A topic's settings: its own value, else the cluster's, else the default. A value that this
     /// version does not understand (written by a newer one) counts as unset.
     pub fn topic_config(&self, name: &str) -> TopicConfig {
-        let topic = ConfigResource::Topic(name.to_owned());
-        let cluster_first = self.configs(&ConfigResource::Cluster).chain(self.configs(&topic));
-        cluster_first.fold(TopicConfig::UNSET, |config, (key, value)| {
-            config.with(key, value).unwrap_or(config)
-        })
+        let (cluster, topic) = (ConfigResource::Cluster, ConfigResource::Topic(name.to_owned()));
+        let compat =
+            [&topic, &cluster].into_iter().find_map(|of| self.config(of, topic_config::COMPAT));
+        let unset =
+            TopicConfig::unset(compat.and_then(topic_config::compat), self.feature(ELR_FEATURE));
+        let cluster_first = self.configs(&cluster).chain(self.configs(&topic));
+        cluster_first.fold(unset, |config, (key, value)| config.with(key, value).unwrap_or(config))
     }
 
-    /// `min(min.insync.replicas, replica count of partition 0)`, the controller's effective min ISR
-    /// (spec/kip966.md 2.6); `None` for an unknown topic.
+    /// A topic's effective min ISR; `None` for an unknown topic.
     pub fn effective_min_isr(&self, id: TopicId) -> Option<usize> {
         let topic = self.topic(id)?;
-        let min_isr = self.topic_config(&topic.name).min_isr;
-        let replica_count = topic.partitions.get(&PartitionId(0)).map(|first| first.replicas.len());
-        Some(min_isr.min(replica_count.unwrap_or(min_isr)))
+        Some(topic.effective_min_isr(self.topic_config(&topic.name).min_isr))
     }
 
     /// Finalized level of a feature; 0 if it is off.
@@ -201,6 +218,49 @@ impl ClusterMetadata {
             Record::Partition(partition) => metadata.add_partition(partition),
             record => metadata.try_apply(offset, &record),
         })
+    }
+
+    /// As [`ClusterMetadata::take`] for many records in a row. A topic's partitions are stored at once,
+    /// which takes half the memory where they come in order, as they do in a snapshot.
+    ///
+    /// # Errors
+    /// As [`ClusterMetadata::apply`], but the state is then of no use.
+    pub fn take_all(
+        &mut self,
+        records: impl IntoIterator<Item = (Offset, Record)>,
+    ) -> Result<(), ApplyError> {
+        let mut run = PartitionRun::default();
+        for (offset, record) in records {
+            match record {
+                Record::Partition(partition) => {
+                    if run.topic != Some(partition.id.topic) {
+                        self.store_run(&mut run)?;
+                        run.topic = Some(partition.id.topic);
+                    }
+                    self.apply_with(offset, |_| Ok(()))?;
+                    run.partitions.push((partition.id.partition, partition.into()));
+                }
+                record => {
+                    self.store_run(&mut run)?;
+                    self.take(offset, record)?;
+                }
+            }
+        }
+        self.store_run(&mut run)
+    }
+
+    fn store_run(&mut self, run: &mut PartitionRun) -> Result<(), ApplyError> {
+        let Some(id) = run.topic.take() else { return Ok(()) };
+        let offset = self.last_offset.unwrap_or(Offset::ZERO);
+        let topic = self.topics.get_mut(&id);
+        let topic = topic.ok_or(ApplyError { offset, reason: Misfit::Topic(id) })?;
+        let partitions = &mut Arc::make_mut(topic).partitions;
+        let stored = std::mem::take(&mut run.partitions).into_iter();
+        match partitions.is_empty() {
+            true => *partitions = stored.collect(),
+            false => partitions.extend(stored),
+        }
+        Ok(())
     }
 
     fn apply_with(
@@ -297,20 +357,7 @@ impl ClusterMetadata {
     fn add_partition(&mut self, partition: Partition) -> Result<(), Misfit> {
         let topic = self.topics.get_mut(&partition.id.topic);
         let topic = topic.ok_or(Misfit::Topic(partition.id.topic))?;
-        let registration = PartitionRegistration {
-            replicas: partition.replicas,
-            isr: partition.isr,
-            elr: partition.elr,
-            last_known_elr: partition.last_known_elr,
-            removing: partition.removing,
-            adding: partition.adding,
-            leader: partition.leader,
-            recovering: partition.recovering,
-            leader_epoch: partition.leader_epoch,
-            partition_epoch: partition.partition_epoch,
-            directories: partition.directories,
-        };
-        Arc::make_mut(topic).partitions.insert(partition.id.partition, registration);
+        Arc::make_mut(topic).partitions.insert(partition.id.partition, partition.into());
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! Controller and brokers apply the same records to the same [`ClusterMetadata`].
 
 mod cluster;
+mod page;
 mod record;
 mod registration;
 mod snapshot;
@@ -11,6 +12,7 @@ pub mod topic_config;
 mod tests;
 
 pub use cluster::{ApplyError, ClusterMetadata, Misfit, TopicMetadata};
+pub use page::{PAGE_PARTITIONS_MAX, Page, PageRequest, PageTopic};
 pub use record::{
     BrokerRegistrationChange, ConfigResource, DirectoryId, Endpoint, FeatureRange, IncarnationId,
     Partition, PartitionChange, Record, RegisterBroker,

@@ -48,7 +48,7 @@ impl DirectoryId {
 }
 
 /// Where a node listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Listener name, for example `PLAINTEXT`.
     pub name: String,
@@ -61,7 +61,7 @@ pub struct Endpoint {
 }
 
 /// The levels of one feature that a broker supports, both ends included.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FeatureRange {
     /// Feature name, for example `metadata.version`.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct FeatureRange {
 }
 
 /// A broker registers (api 0). Replaces an older registration of the same id.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegisterBroker {
     /// Its id.
     pub broker: BrokerId,
@@ -95,7 +95,7 @@ pub struct RegisterBroker {
 }
 
 /// A registration changes (api 17).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BrokerRegistrationChange {
     /// Whose.
     pub broker: BrokerId,
@@ -110,7 +110,7 @@ pub struct BrokerRegistrationChange {
 }
 
 /// A partition is created (api 3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Partition {
     /// Which.
     pub id: TopicPartition,
@@ -140,7 +140,7 @@ pub struct Partition {
 
 /// A partition changes (api 5). Every applied one adds 1 to the partition epoch, and 1 to the
 /// leader epoch iff `leader` is given.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionChange {
     /// Which.
     pub id: TopicPartition,
@@ -188,7 +188,7 @@ impl PartitionChange {
 }
 
 /// What a configuration value belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConfigResource {
     /// A topic by name (wire type 2).
     Topic(String),
@@ -199,7 +199,7 @@ pub enum ConfigResource {
 }
 
 /// One line of the metadata log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     /// Api 0.
     RegisterBroker(RegisterBroker),

@@ -1,11 +1,13 @@
 //! A broker and a partition as registered, and how a change record changes a partition.
 
-use super::record::{DirectoryId, Endpoint, FeatureRange, IncarnationId, PartitionChange};
+use super::record::{
+    DirectoryId, Endpoint, FeatureRange, IncarnationId, Partition, PartitionChange,
+};
 use crate::protocol::partition::PartitionMetadata;
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch};
 
 /// A registered broker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BrokerRegistration {
     /// Its id.
     pub id: BrokerId,
@@ -31,7 +33,7 @@ pub struct BrokerRegistration {
 
 /// A partition.
 /// Invariants: `leader` is in `isr`; `isr` and `elr` are disjoint; no list holds an id twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionRegistration {
     /// Assignment order, adding ones included; the first is the preferred leader.
     pub replicas: Vec<BrokerId>,
@@ -63,6 +65,13 @@ impl BrokerRegistration {
         !self.fenced && !self.in_controlled_shutdown
     }
 
+    /// Whether a replica in `directory` can be used: not chosen yet, or one that the broker has.
+    pub fn has_online(&self, directory: DirectoryId) -> bool {
+        directory == DirectoryId::UNASSIGNED
+            || self.log_dirs.is_empty()
+            || self.log_dirs.contains(&directory)
+    }
+
     /// The endpoint with this listener name, else the first one.
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
         let named = self.endpoints.iter().find(|endpoint| endpoint.name == listener);
@@ -71,6 +80,13 @@ impl BrokerRegistration {
 }
 
 impl PartitionRegistration {
+    /// Where a replica lives, as far as that was said.
+    pub fn directory_of(&self, replica: BrokerId) -> DirectoryId {
+        let index = self.replicas.iter().position(|&id| id == replica);
+        let directory = index.and_then(|index| self.directories.get(index));
+        directory.copied().unwrap_or(DirectoryId::UNASSIGNED)
+    }
+
     /// What a replica's own machine needs to know; a replica does not learn the ELR.
     pub fn to_partition_metadata(&self) -> PartitionMetadata {
         PartitionMetadata {
@@ -112,5 +128,23 @@ impl PartitionRegistration {
         self.elr.clear();
         self.last_known_elr.clear();
         self.partition_epoch = PartitionEpoch(self.partition_epoch.0 + 1);
+    }
+}
+
+impl From<Partition> for PartitionRegistration {
+    fn from(partition: Partition) -> PartitionRegistration {
+        PartitionRegistration {
+            replicas: partition.replicas,
+            isr: partition.isr,
+            elr: partition.elr,
+            last_known_elr: partition.last_known_elr,
+            removing: partition.removing,
+            adding: partition.adding,
+            leader: partition.leader,
+            recovering: partition.recovering,
+            leader_epoch: partition.leader_epoch,
+            partition_epoch: partition.partition_epoch,
+            directories: partition.directories,
+        }
     }
 }

@@ -111,6 +111,28 @@ fn a_topic_value_wins_over_the_clusters_and_min_isr_is_capped() {
 }
 
 #[test]
+fn what_is_not_set_follows_from_the_topics_compat_then_from_the_clusters() {
+    let set = |resource, value: &str| Record::Config {
+        resource,
+        name: topic_config::COMPAT.to_owned(),
+        value: Some(value.to_owned()),
+    };
+    let topic = || ConfigResource::Topic("bench".to_owned());
+    let on = || Record::FeatureLevel { name: ELR_FEATURE.to_owned(), level: 1 };
+    let expand = |records: &[Record]| {
+        let metadata = cluster(records);
+        ["bench", "other"].map(|topic| metadata.topic_config(topic).isr_expand)
+    };
+    use crate::types::IsrExpand::{CaughtUp, Kafka};
+    let shipped = || set(ConfigResource::Cluster, "kafka-4.2");
+    assert_eq!(expand(&[on()]), [CaughtUp, CaughtUp]);
+    assert_eq!(expand(&[on(), shipped()]), [Kafka, Kafka]);
+    assert_eq!(expand(&[on(), shipped(), set(topic(), "kip")]), [CaughtUp, Kafka]);
+    assert_eq!(expand(&[on(), set(topic(), "kafka-4.2")]), [Kafka, CaughtUp]);
+    assert_eq!(expand(&[set(topic(), "kip")]), [Kafka, Kafka], "before the KIP");
+}
+
+#[test]
 fn a_new_registration_replaces_the_old_one_and_an_old_epoch_changes_nothing() {
     let mut metadata = cluster(&[register(1, 2), register(1, 3)]);
     let unfence = |epoch| {

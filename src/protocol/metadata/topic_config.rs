@@ -2,7 +2,7 @@
 //! Unknown keys are refused rather than ignored: a measurement must not run under a setting that
 //! somebody believes to be on.
 
-use crate::types::{HwmGate, IsrExpand, IsrWait, UncleanRecovery};
+use crate::types::{Compat, HwmGate, IsrExpand, IsrWait, ProduceUnderMinIsr, UncleanRecovery};
 
 /// Key of the min ISR.
 pub const MIN_ISR: &str = "min.insync.replicas";
@@ -16,9 +16,11 @@ pub const HWM_GATE: &str = "ackmark.hwm.gate";
 pub const ISR_WAIT: &str = "ackmark.isr.wait";
 /// Key of the rule by which followers rejoin the ISR.
 pub const ISR_EXPAND: &str = "ackmark.isr.expand";
+/// Key of the switch between the KIP's text and shipped Kafka where the two differ.
+pub const COMPAT: &str = "ackmark.compat";
 
-const KEYS: [&str; 6] =
-    [MIN_ISR, UNCLEAN_ELECTION, UNCLEAN_RECOVERY, HWM_GATE, ISR_WAIT, ISR_EXPAND];
+const KEYS: [&str; 7] =
+    [MIN_ISR, UNCLEAN_ELECTION, UNCLEAN_RECOVERY, COMPAT, HWM_GATE, ISR_WAIT, ISR_EXPAND];
 
 /// Every known setting of one topic, with the cluster's values and the defaults filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,11 @@ pub struct TopicConfig {
     pub isr_wait: IsrWait,
     /// `ackmark.isr.expand`.
     pub isr_expand: IsrExpand,
+    /// Follows from `compat` alone.
+    pub produce_under_min_isr: ProduceUnderMinIsr,
+    /// `ackmark.compat`, the topic's or the cluster's; `None` is `kip`, or what the controller was
+    /// started with.
+    pub compat: Option<Compat>,
 }
 
 /// Why a key or value is refused (`INVALID_CONFIG`).
@@ -72,15 +79,35 @@ pub enum ConfigError {
 }
 
 impl TopicConfig {
-    /// What holds where nobody set anything.
-    pub const UNSET: TopicConfig = TopicConfig {
-        min_isr: 1,
-        unclean_election: false,
-        unclean_recovery: UncleanRecovery::Balanced,
-        hwm_gate: HwmGate::Kip966,
-        isr_wait: IsrWait::Controller,
-        isr_expand: IsrExpand::Kafka,
-    };
+    /// What holds where nobody set anything but `compat`, with
+    /// `eligible.leader.replicas.version` at `elr_level`.
+    ///
+    /// Shipped Kafka has the gate whatever the level, and neither of the other two rules
+    /// (spec/kip966.md, departures 1, 7 and 8). By the KIP all three belong to it: at level 0 things
+    /// are as before.
+    pub fn unset(compat: Option<Compat>, elr_level: i16) -> TopicConfig {
+        let (gate, expand, produce) = match (compat, elr_level) {
+            (Some(Compat::Kafka42), _) => {
+                (HwmGate::Kip966, IsrExpand::Kafka, ProduceUnderMinIsr::Wait)
+            }
+            (Some(Compat::Kip) | None, ..=0) => {
+                (HwmGate::Legacy, IsrExpand::Kafka, ProduceUnderMinIsr::Wait)
+            }
+            (Some(Compat::Kip) | None, 1..) => {
+                (HwmGate::Kip966, IsrExpand::CaughtUp, ProduceUnderMinIsr::Fail)
+            }
+        };
+        TopicConfig {
+            min_isr: 1,
+            unclean_election: false,
+            unclean_recovery: UncleanRecovery::Balanced,
+            hwm_gate: gate,
+            isr_wait: IsrWait::Controller,
+            isr_expand: expand,
+            produce_under_min_isr: produce,
+            compat,
+        }
+    }
 
     /// This configuration with `key` set to `value`. Keys of one resource are applied in their
     /// order, so that the recovery strategy overrides what the older key maps to.
@@ -108,6 +135,9 @@ impl TopicConfig {
                     allowed: "Proactive, Balanced or Manual",
                 })?;
                 self.unclean_recovery = *strategy;
+            }
+            COMPAT => {
+                self.compat = Some(one_of(COMPAT, value, "kip or kafka-4.2", &Compat::ALL)?);
             }
             HWM_GATE => {
                 self.hwm_gate = one_of(
@@ -144,7 +174,12 @@ impl TopicConfig {
 /// # Errors
 /// As [`TopicConfig::with`].
 pub fn validate(key: &str, value: &str) -> Result<(), ConfigError> {
-    TopicConfig::UNSET.with(key, value).map(|_| ())
+    TopicConfig::unset(None, 0).with(key, value).map(|_| ())
+}
+
+/// What a value of [`COMPAT`] means; `None` for one that this version does not understand.
+pub fn compat(value: &str) -> Option<Compat> {
+    Compat::ALL.iter().find(|(name, _)| *name == value).map(|&(_, compat)| compat)
 }
 
 /// Whether `key` is one that somebody reads.
@@ -201,7 +236,8 @@ mod tests {
         assert_eq!(
             message("flush.messages", "1"),
             "flush.messages: unknown configuration key: allowed are min.insync.replicas, \
-             unclean.leader.election.enable, unclean.recovery.strategy, ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand"
+             unclean.leader.election.enable, unclean.recovery.strategy, ackmark.compat, \
+             ackmark.hwm.gate, ackmark.isr.wait, ackmark.isr.expand"
         );
     }
 
@@ -214,9 +250,10 @@ mod tests {
             (HWM_GATE, "legacy"),
             (ISR_WAIT, "none"),
             (ISR_EXPAND, "caught-up"),
+            (COMPAT, "kafka-4.2"),
         ]
         .iter()
-        .fold(TopicConfig::UNSET, |config, (key, value)| config.with(key, value).unwrap());
+        .fold(TopicConfig::unset(None, 0), |config, (key, value)| config.with(key, value).unwrap());
         assert_eq!(
             set,
             TopicConfig {
@@ -226,7 +263,26 @@ mod tests {
                 hwm_gate: HwmGate::Legacy,
                 isr_wait: IsrWait::None,
                 isr_expand: IsrExpand::CaughtUp,
+                produce_under_min_isr: ProduceUnderMinIsr::Wait,
+                compat: Some(Compat::Kafka42),
             }
         );
+    }
+
+    #[test]
+    fn what_is_not_set_follows_from_compat_and_level() {
+        use {HwmGate::*, IsrExpand::*, ProduceUnderMinIsr::*};
+        let cases = [
+            (None, 0, (Legacy, Kafka, Wait)),
+            (None, 1, (Kip966, CaughtUp, Fail)),
+            (Some(Compat::Kip), 2, (Kip966, CaughtUp, Fail)),
+            (Some(Compat::Kafka42), 0, (Kip966, Kafka, Wait)),
+            (Some(Compat::Kafka42), 1, (Kip966, Kafka, Wait)),
+        ];
+        for (compat, level, expected) in cases {
+            let unset = TopicConfig::unset(compat, level);
+            let found = (unset.hwm_gate, unset.isr_expand, unset.produce_under_min_isr);
+            assert_eq!(found, expected, "{compat:?} at level {level}");
+        }
     }
 }

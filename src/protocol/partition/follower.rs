@@ -11,7 +11,7 @@ use super::message::{BatchSpan, FollowerFetch, Output};
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
 
 /// What only a follower keeps.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Follower {
     /// The metadata it follows under.
     pub(super) term: Term,
@@ -24,7 +24,7 @@ pub(super) struct Follower {
 }
 
 /// What a follower waits for; every state ends by one kind of input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Waits {
     /// The answer to its fetch at its log end offset, which is durable.
     Answer,

@@ -38,7 +38,7 @@ pub struct FollowerEnd {
 }
 
 /// The decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HighWatermark {
     /// It moves here; always forward.
     Advance(Offset),
@@ -47,7 +47,7 @@ pub enum HighWatermark {
 }
 
 /// Why the high watermark stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
     /// The committed ISR is under min ISR.
     UnderMinIsr {

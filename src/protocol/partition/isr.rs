@@ -13,7 +13,7 @@ use super::message::IsrProposal;
 use crate::types::{BrokerId, IsrWait};
 
 /// Committed and proposed are different variants.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum IsrState {
     /// Nothing is pending.
     Committed {
@@ -56,6 +56,13 @@ impl IsrState {
                 Some(proposal)
             }
         }
+    }
+
+    /// Whether the pending proposal is for exactly these members.
+    pub(super) fn proposes(&self, isr: &[BrokerId]) -> bool {
+        self.pending().is_some_and(|proposal| {
+            proposal.isr.len() == isr.len() && proposal.isr.iter().all(|(id, _)| isr.contains(id))
+        })
     }
 
     /// Size of the ISR that gate and admission count as committed.

@@ -72,15 +72,20 @@ impl Leader {
             out.push(Output::Ignored("ISR change committed under other epochs"));
             return;
         }
+        self.count_isr_change(local);
+        self.term.partition_epoch = committed.partition_epoch;
+        self.isr = IsrState::Committed { isr: committed.isr };
+        self.refresh_followers(&local.settings, &local.peers);
+        self.committed_isr_changed(local, now, out);
+    }
+
+    /// The pending proposal is committed, as the reply says or metadata shows, whichever comes first.
+    pub(super) fn count_isr_change(&self, local: &mut Local) {
         if matches!(self.isr, IsrState::PendingExpand { .. }) {
             local.counters.expands += 1;
         } else {
             local.counters.shrinks += 1;
         }
-        self.term.partition_epoch = committed.partition_epoch;
-        self.isr = IsrState::Committed { isr: committed.isr };
-        self.refresh_followers(&local.settings, &local.peers);
-        self.advance_high_watermark(local, now, out);
     }
 
     /// The controller refused `proposal`.

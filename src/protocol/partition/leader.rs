@@ -17,10 +17,13 @@ use super::message::{
 use super::parked_fetches::{ParkedFetches, readable};
 use super::pending_produce::{PendingProduces, Waiter};
 use super::replica_progress::ReplicaProgress;
-use crate::types::{Acks, BrokerEpoch, BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
+use crate::types::{
+    Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, LeaderEpoch, MonotonicTime, Offset,
+    ProduceUnderMinIsr,
+};
 
 /// What only a leader keeps.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Leader {
     /// The metadata it leads under.
     pub(super) term: Term,
@@ -94,7 +97,23 @@ impl Leader {
         let (term, followers) = (self.term, &self.followers);
         let refusal = |fetch: &Fetch| refusal(term.leader_epoch, followers, fetch);
         self.fetches.refuse(refusal, &local.log, out);
+        self.committed_isr_changed(local, now, out);
+    }
+
+    /// The committed ISR is another one: the high watermark may move, or may not for a while.
+    pub(super) fn committed_isr_changed(
+        &mut self,
+        local: &mut Local,
+        now: MonotonicTime,
+        out: &mut Vec<Output>,
+    ) {
         self.advance_high_watermark(local, now, out);
+        let settings = &local.settings;
+        let fails = settings.produce_under_min_isr == ProduceUnderMinIsr::Fail
+            && settings.hwm_gate != HwmGate::Legacy;
+        if fails && self.is_under_min_isr(settings) {
+            self.produces.fail_uncommitted(ErrorCode::NotEnoughReplicasAfterAppend, out);
+        }
     }
 
     /// Leadership is lost: everybody who waits is told so.
@@ -246,14 +265,19 @@ impl Leader {
 
     /// Takes over assignment, epochs and ISR; keeps what is known of followers that stay.
     ///
-    /// A newer partition epoch drops a pending proposal: its ISR contains the proposal, or the
-    /// controller will refuse it. The same epoch is the very state the proposal was based on (its
-    /// record comes after the reply that committed it) and says nothing of the proposal's fate, so
-    /// it stays pending. Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark
-    /// from waiting for a member the controller is about to commit.
-    fn adopt(&mut self, local: &Local, metadata: PartitionMetadata) {
+    /// Newer epochs drop a pending proposal: their ISR contains it, or the controller will refuse
+    /// it. The same epochs are the very state the proposal was based on (its record comes after the
+    /// reply that committed it) and say nothing of the proposal's fate, so it stays pending.
+    /// Dropping it, as spec/kip966.md 1.2 has it, would stop the high watermark from waiting for a
+    /// member the controller is about to commit. With nothing pending there is no such member.
+    fn adopt(&mut self, local: &mut Local, metadata: PartitionMetadata) {
         let before = std::mem::replace(&mut self.term, Term::of(&metadata));
-        if self.term.partition_epoch > before.partition_epoch {
+        let is_newer = self.term.partition_epoch > before.partition_epoch
+            || self.term.leader_epoch > before.leader_epoch;
+        if is_newer || self.isr.pending().is_none() {
+            if self.isr.proposes(&metadata.isr) {
+                self.count_isr_change(local);
+            }
             self.isr = IsrState::Committed { isr: metadata.isr };
         }
         let known = std::mem::take(&mut self.followers);

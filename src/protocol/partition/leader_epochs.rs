@@ -10,7 +10,7 @@ use crate::types::{ErrorCode, LeaderEpoch, Offset};
 ///
 /// Invariant: epochs and offsets both grow strictly. The newest entry may begin at the log end
 /// offset: a leader that has written nothing yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaderEpochs {
     entries: Vec<(LeaderEpoch, Offset)>,
 }

@@ -7,7 +7,7 @@ use crate::types::{LeaderEpoch, Offset};
 ///
 /// Invariants: `log_start_offset <= high_watermark <= log_end_offset`;
 /// `durable_offset <= log_end_offset`; no leader epoch starts past `log_end_offset`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LogState {
     /// First offset kept.
     pub log_start_offset: Offset,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::types::{
     Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, LeaderEpoch,
-    MonotonicTime, Offset, PartitionEpoch,
+    MonotonicTime, Offset, PartitionEpoch, ProduceUnderMinIsr,
 };
 
 /// Names a client request across the machine's outputs; unique per shard, chosen by the shell.
@@ -12,7 +12,7 @@ use crate::types::{
 pub struct RequestId(pub u64);
 
 /// What does not change with metadata: cluster and topic settings that steer the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// `min.insync.replicas` as configured; the effective value is capped by the replica count.
     pub min_isr: usize,
@@ -22,6 +22,8 @@ pub struct Settings {
     pub isr_wait: IsrWait,
     /// `isr.expand`.
     pub isr_expand: IsrExpand,
+    /// What becomes of waiting produces once the committed ISR is under min ISR.
+    pub produce_under_min_isr: ProduceUnderMinIsr,
     /// `replica.lag.time.max.ms`.
     pub lag_time_max: Duration,
     /// `replica.fetch.backoff.ms`: a follower's pause after a failed fetch.
@@ -29,18 +31,27 @@ pub struct Settings {
 }
 
 /// A replica's peer as metadata knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     /// Its id.
     pub id: BrokerId,
     /// Registered epoch; `None` while metadata has no registration for it.
     pub epoch: Option<BrokerEpoch>,
+    /// It may neither lead nor join an ISR.
+    pub fenced: bool,
+    /// It hands over its leaderships, and may not join an ISR.
+    pub in_controlled_shutdown: bool,
+}
+
+impl Peer {
     /// Unfenced and not in controlled shutdown.
-    pub active: bool,
+    pub fn is_active(&self) -> bool {
+        !self.fenced && !self.in_controlled_shutdown
+    }
 }
 
 /// A partition as the metadata log describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionMetadata {
     /// All assigned replicas in assignment order (adding ones included).
     pub replicas: Vec<BrokerId>,
@@ -57,7 +68,7 @@ pub struct PartitionMetadata {
 }
 
 /// Who fetches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetcher {
     /// A client: sees up to the high watermark.
     Consumer,
@@ -73,7 +84,7 @@ pub enum Fetcher {
 }
 
 /// One partition of a fetch request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fetch {
     /// Who asks.
     pub fetcher: Fetcher,
@@ -86,7 +97,7 @@ pub struct Fetch {
 }
 
 /// Ask for an ISR change (AlterPartition) exactly as proposed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrProposal {
     /// Leader epoch under which it is made.
     pub leader_epoch: LeaderEpoch,
@@ -99,7 +110,7 @@ pub struct IsrProposal {
 }
 
 /// A positive AlterPartition answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct IsrCommitted {
     /// The partition's leader after the change.
     pub leader: Option<BrokerId>,
@@ -195,7 +206,7 @@ pub enum Input {
 }
 
 /// One record batch as the follower machine sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BatchSpan {
     /// Offset of its first record.
     pub base_offset: Offset,
@@ -261,7 +272,7 @@ pub enum Output {
 }
 
 /// How to answer one partition of a fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FetchAnswer {
     /// `None` unless the fetch failed.
     pub error: ErrorCode,
@@ -278,7 +289,7 @@ pub struct FetchAnswer {
 }
 
 /// The fields of a follower's next fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FollowerFetch {
     /// Leader to ask.
     pub leader: BrokerId,

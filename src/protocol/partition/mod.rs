@@ -39,7 +39,7 @@ use leader::{Leader, Produce, epoch_error};
 use local::{Local, Term};
 
 /// One replica of one partition.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Partition {
     local: Local,
     role: Role,
@@ -47,7 +47,7 @@ pub struct Partition {
 
 /// Roles change by metadata only. Any role may follow any other; leaving `Leader` answers all
 /// waiting requests with NOT_LEADER_OR_FOLLOWER.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Role {
     /// Metadata has not spoken yet.
     Unknown,

@@ -8,7 +8,7 @@ use super::message::{Fetch, FetchAnswer, Fetcher, Output, RequestId};
 use crate::types::{ErrorCode, MonotonicTime, Offset};
 
 /// A fetch that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Parked {
     request: RequestId,
     fetch: Fetch,
@@ -16,7 +16,7 @@ struct Parked {
 }
 
 /// All waiting fetches of a leader.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct ParkedFetches {
     followers: Vec<Parked>,
     consumers: Vec<Parked>,

@@ -10,7 +10,7 @@ use super::message::{Output, RequestId};
 use crate::types::{ErrorCode, MonotonicTime, Offset};
 
 /// An appended batch whose producer waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Waiter {
     /// The request to answer.
     pub(super) request: RequestId,
@@ -23,7 +23,7 @@ pub(super) struct Waiter {
 }
 
 /// All waiting produces of a leader.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct PendingProduces {
     /// `acks=1`, by end offset.
     for_durable: VecDeque<Waiter>,
@@ -77,6 +77,12 @@ impl PendingProduces {
             waits
         });
         self.earliest_deadline = self.for_committed.iter().map(|waiter| waiter.deadline).min();
+    }
+
+    /// The high watermark will not move for a while: no `acks=all` waiter waits any longer.
+    pub(super) fn fail_uncommitted(&mut self, error: ErrorCode, out: &mut Vec<Output>) {
+        out.extend(self.for_committed.drain(..).map(|waiter| answer(&waiter, Some(error))));
+        self.earliest_deadline = None;
     }
 
     /// Leadership is lost: nobody waits any longer.

@@ -10,7 +10,7 @@ use super::message::Peer;
 use crate::types::{BrokerEpoch, BrokerId, MonotonicTime, Offset};
 
 /// Broker epoch of a follower's last fetch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum FetchEpoch {
     /// It has not fetched yet.
     Unseen,
@@ -21,7 +21,7 @@ pub(super) enum FetchEpoch {
 }
 
 /// One follower as its leader knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ReplicaProgress {
     /// Its id.
     pub(super) id: BrokerId,
@@ -101,7 +101,8 @@ impl ReplicaProgress {
     /// Whether it may be in the ISR: the broker is active, and the life that last fetched is the
     /// life metadata knows.
     pub(super) fn is_eligible(&self) -> bool {
-        let Some(Peer { epoch: Some(registered), active: true, .. }) = self.peer else {
+        let active = self.peer.filter(Peer::is_active);
+        let Some(registered) = active.and_then(|peer| peer.epoch) else {
             return false;
         };
         match self.fetch_epoch {
@@ -111,9 +112,10 @@ impl ReplicaProgress {
         }
     }
 
-    /// Whether metadata knows a later life of the broker than the one that asks.
+    /// Whether metadata knows a later life of the broker, and an unfenced one, than the one that
+    /// asks. What an outdated life of a fenced broker says does no harm: it is not eligible.
     pub(super) fn is_outdated(&self, asking: Option<BrokerEpoch>) -> bool {
-        let registered = self.peer.and_then(|peer| peer.epoch);
+        let registered = self.peer.filter(|peer| !peer.fenced).and_then(|peer| peer.epoch);
         asking.zip(registered).is_some_and(|(asking, registered)| asking < registered)
     }
 

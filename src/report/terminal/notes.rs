@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::report::numbers;
+use crate::report::{numbers, stages};
 use crate::results::schema::{Cell, Latency, RunResult, Stage, Status};
 
 use super::WIDTH;
@@ -14,19 +14,6 @@ const STAGE_SHARE_MIN: f64 = 0.04;
 
 /// Medians of stages need not add up to the median of the whole; from here on the line says so.
 const MEDIANS_OFF_PERCENT: f64 = 5.0;
-
-/// Labels short enough for one line; the full names and meanings are in the result.
-const STAGE_LABELS: [(&str, &str); 9] = [
-    ("schedule_lag", "schedule lag"),
-    ("leader_sync", "leader sync"),
-    ("follower_fetch_wait", "fetch wait"),
-    ("follower_fetch_transfer", "to follower"),
-    ("follower_append", "follower append"),
-    ("follower_sync", "follower sync"),
-    ("acknowledge_transfer", "from follower"),
-    ("follower_round", "follower round"),
-    ("high_watermark_wait", "HW wait"),
-];
 
 /// What was run, where.
 pub(super) fn heading(result: &RunResult) -> String {
@@ -150,7 +137,9 @@ fn stage_line(cell: &Cell) -> Option<String> {
         .iter()
         .copied()
         .filter(large)
-        .map(|stage| format!("{} {}", label(&stage.name), numbers::part_of(p50_ns, p50(stage))))
+        .map(|stage| {
+            format!("{} {}", stages::label(&stage.name), numbers::part_of(p50_ns, p50(stage)))
+        })
         .collect();
     let rest_ns: u64 = on_path.iter().copied().filter(|stage| !large(stage)).map(p50).sum();
     if rest_ns > 0 {
@@ -166,10 +155,6 @@ fn stage_line(cell: &Cell) -> Option<String> {
     };
     let text = format!("{}: {}{verdict}", numbers::latency(p50_ns), parts.join(", "));
     Some(hanging(&cell.name, &text))
-}
-
-fn label(stage: &str) -> &str {
-    STAGE_LABELS.iter().find(|(name, _)| *name == stage).map_or(stage, |(_, label)| label)
 }
 
 /// The bound each `x floor` is a ratio to.

@@ -11,6 +11,7 @@ fn result() -> RunResult {
         tool: Tool {
             name: "ackmark".to_owned(),
             version: "0.1.0".to_owned(),
+            commit: "0123456789ab".to_owned(),
             build: "release".to_owned(),
         },
         run_id: "00000000-0000-4000-8000-000000000000".to_owned(),
@@ -25,6 +26,7 @@ fn result() -> RunResult {
             cluster: BTreeMap::new(),
             load: BTreeMap::new(),
             matrix: BTreeMap::new(),
+            election: BTreeMap::new(),
             flush: BTreeMap::new(),
             fault: Vec::new(),
         },
@@ -56,6 +58,49 @@ fn nothing_is_overwritten_or_left_behind() {
     assert_eq!(names, ["now", "now-2", "now-3"]);
     let entries = fs::read_dir(out.path().join("t")).expect("readable").count();
     assert_eq!(entries, 3, "no hidden folder remains");
+}
+
+#[test]
+fn results_of_one_second_never_share_a_folder() {
+    let out = tempfile::tempdir().expect("a temporary folder");
+    let barrier = std::sync::Barrier::new(16);
+    let stored = |number: usize| {
+        let result = RunResult { run_id: number.to_string(), ..result() };
+        barrier.wait();
+        let folder = write(out.path(), "now", &result).expect("a writable folder");
+        (folder, number.to_string())
+    };
+    let folders: Vec<(PathBuf, String)> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..16).map(|number| scope.spawn(move || stored(number))).collect();
+        writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
+    });
+    for (folder, run_id) in folders {
+        assert_eq!(load(&folder).expect("a result").run_id, run_id, "{}", folder.display());
+    }
+    let entries = fs::read_dir(out.path().join("t")).expect("readable").count();
+    assert_eq!(entries, 16);
+}
+
+/// What a version wrote is kept under `fixtures/results/vN` and never rewritten.
+#[test]
+fn results_of_every_schema_version_load() {
+    for version in 1..=SCHEMA_VERSION {
+        let folder = PathBuf::from(format!("fixtures/results/v{version}"));
+        let files: Vec<PathBuf> = fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.expect("a readable folder").path())
+            .collect();
+        assert!(!files.is_empty(), "{} holds no result", folder.display());
+        for file in files {
+            let written = fs::read_to_string(&file).expect("a fixture");
+            let written: Value = serde_json::from_str(&written).expect("JSON");
+            assert_eq!(written["schema_version"], version, "{}", file.display());
+            let loaded = load(&file).unwrap_or_else(|error| panic!("{error}: {}", cause(&error)));
+            assert!(!loaded.cells.is_empty());
+        }
+    }
+    let before_commits = load(Path::new("fixtures/results/v1/paced.json")).expect("a result");
+    assert_eq!(before_commits.tool.commit, "unknown");
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod tests;
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use crate::types::{BrokerId, ErrorCode};
 
 use self::parts::{Loopback, SyncedFile, cold_read, median, median_ratio, timed};
 use super::child::{Child, ChildError, Launch};
+use super::cluster::free_addresses;
 
 pub use render::render;
 
@@ -287,28 +288,15 @@ impl Nodes<'_> {
     }
 
     fn start_three(&self) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
-        let addresses = free_addresses::<3>()?;
-        let voters: Vec<_> = (101..).map(BrokerId).zip(addresses).collect();
+        let addresses = free_addresses(3).map_err(floor("find a free port"))?;
+        let voters: Vec<_> = (101..).map(BrokerId).zip(addresses.iter().copied()).collect();
         let start = |&(id, _): &(BrokerId, SocketAddr)| {
             self.start(&format!("voter-{id}"), id.0, voters.clone())
         };
         let mut children = voters.iter().map(start).collect::<Result<Vec<_>>>()?;
         children.iter_mut().try_for_each(|child| child.listening(PATIENCE).map(drop))?;
-        Ok((children, addresses.to_vec()))
+        Ok((children, addresses))
     }
-}
-
-/// Voters must know each other's ports before any of them listens. These were free a moment ago.
-fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
-    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let mut listeners = Vec::new();
-    let mut addresses = [any; N];
-    for address in &mut addresses {
-        let listener = TcpListener::bind(any).map_err(floor("find a free port"))?;
-        *address = listener.local_addr().map_err(floor("find a free port"))?;
-        listeners.push(listener);
-    }
-    Ok(addresses)
 }
 
 fn floor(what: &'static str) -> impl Fn(io::Error) -> BenchControllerError {

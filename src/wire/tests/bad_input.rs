@@ -93,15 +93,15 @@ fn api_versions_of_an_unknown_version_is_answered_in_version_0() {
         let frame = encode_response(&head, &Response::ApiVersions(response)).unwrap();
         assert_eq!(frame[..6], [0, 0, 0, 42, 0, 35], "correlation id, error");
         let (_, entries) = frame[6..].split_at(4);
-        assert_eq!(frame[6..10], 15i32.to_be_bytes());
-        assert_eq!(entries.len(), 15 * 6);
+        assert_eq!(frame[6..10], 16i32.to_be_bytes());
+        assert_eq!(entries.len(), 16 * 6);
         assert!(entries.chunks(6).any(|entry| entry == [0, 18, 0, 0, 0, 4]));
 
         // And the client that asked understands it.
         let (_, response) = parse_response(ApiKey::ApiVersions, 4, frame).unwrap();
         let Response::ApiVersions(response) = response else { panic!("another API") };
         assert_eq!(response.error_code, 35);
-        assert_eq!(response.api_keys.len(), 15);
+        assert_eq!(response.api_keys.len(), 16);
     }
 }
 

@@ -160,6 +160,7 @@ fn each_listener_lists_what_it_serves_and_produce_from_zero() {
         DescribeConfigs 1-4
         ElectLeaders 0-3
         IncrementalAlterConfigs 0-1
+        DescribeQuorum 0-2
         DescribeCluster 0-2
         DescribeTopicPartitions 0-0
         GetReplicaLogInfo 0-0
@@ -172,6 +173,7 @@ fn each_listener_lists_what_it_serves_and_produce_from_zero() {
         DeleteTopics 1-6
         ElectLeaders 0-3
         IncrementalAlterConfigs 0-1
+        DescribeQuorum 0-2
         AlterPartition 2-3
         BrokerRegistration 0-4
         BrokerHeartbeat 0-1

@@ -74,6 +74,13 @@ pub(super) fn request(api: ApiKey, version: i16) -> Request {
         ApiKey::IncrementalAlterConfigs => {
             Request::IncrementalAlterConfigs(alter_configs_request())
         }
+        ApiKey::DescribeQuorum => {
+            let partition = describe_quorum_request::PartitionData::default();
+            let topic = describe_quorum_request::TopicData::default()
+                .with_topic_name(name("__cluster_metadata"))
+                .with_partitions(vec![partition.with_partition_index(0)]);
+            Request::DescribeQuorum(DescribeQuorumRequest::default().with_topics(vec![topic]))
+        }
         ApiKey::AlterPartition => Request::AlterPartition(alter_partition_request(version)),
         ApiKey::DescribeCluster => Request::DescribeCluster(
             DescribeClusterRequest::default().with_include_fenced_brokers(version >= 2),
@@ -290,6 +297,7 @@ pub(super) fn response(api: ApiKey, version: i16) -> Response {
                 IncrementalAlterConfigsResponse::default().with_responses(vec![resource]),
             )
         }
+        ApiKey::DescribeQuorum => Response::DescribeQuorum(describe_quorum_response(version)),
         ApiKey::AlterPartition => Response::AlterPartition(alter_partition_response()),
         ApiKey::DescribeCluster => {
             let broker = describe_cluster_response::DescribeClusterBroker::default()
@@ -452,6 +460,40 @@ fn alter_partition_response() -> AlterPartitionResponse {
         .with_topic_id(id())
         .with_partitions(vec![partition]);
     AlterPartitionResponse::default().with_topics(vec![topic])
+}
+
+fn describe_quorum_response(version: i16) -> DescribeQuorumResponse {
+    use describe_quorum_response as schema;
+    let replica = |node: i32| {
+        let mut replica =
+            schema::ReplicaState::default().with_replica_id(BrokerId(node)).with_log_end_offset(77);
+        if version >= 1 {
+            replica.last_fetch_timestamp = 1_000;
+            replica.last_caught_up_timestamp = 900;
+        }
+        if version >= 2 {
+            replica.replica_directory_id = id();
+        }
+        replica
+    };
+    let mut partition = schema::PartitionData::default()
+        .with_leader_id(BrokerId(100))
+        .with_leader_epoch(3)
+        .with_high_watermark(76)
+        .with_current_voters(vec![replica(100), replica(101)])
+        .with_observers(vec![replica(1)]);
+    let mut response = DescribeQuorumResponse::default();
+    if version >= 2 {
+        partition.error_message = Some(text("m"));
+        let listener = schema::Listener::default()
+            .with_name(text("CONTROLLER"))
+            .with_host(text("127.0.0.1"))
+            .with_port(9_093);
+        let node = schema::Node::default().with_node_id(BrokerId(100));
+        response.nodes = vec![node.with_listeners(vec![listener])];
+    }
+    let topic = schema::TopicData::default().with_topic_name(name("__cluster_metadata"));
+    response.with_topics(vec![topic.with_partitions(vec![partition])])
 }
 
 fn describe_topic_partitions_response() -> DescribeTopicPartitionsResponse {

@@ -10,7 +10,8 @@ use openraft::{
 };
 
 use super::entry::entry_id;
-use super::snapshot::{self, Snapshot, for_each_record};
+use super::replay::for_each_record;
+use super::snapshot::{self, Snapshot};
 use super::voter::{Applied, Voter};
 use super::{Entry, LogId, Node, NodeId, RaftSnapshot, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::node::controller::metadata_log::MetadataLogError;

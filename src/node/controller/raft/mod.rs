@@ -1,7 +1,7 @@
 //! The metadata log, replicated among one or three voters by openraft.
 //!
 //! In reading order: `voter` (what one holds), `entry` (Raft entries as record batches), `store` (log
-//! and vote), `machine` and `snapshot` (what is committed), `message`, `network` (between voters),
+//! and vote), `machine`, `snapshot` and `replay` (what is committed), `message`, `network` (between voters),
 //! `quorum` (start, propose, watch).
 //!
 //! One leader per term (plain Raft), so that a term is a leader epoch. Everything runs on the
@@ -13,6 +13,7 @@ mod machine;
 mod message;
 mod network;
 mod quorum;
+mod replay;
 mod snapshot;
 mod store;
 mod vote;
@@ -25,7 +26,7 @@ pub use self::quorum::{QuorumError, QuorumView, VoterView, describe_quorum};
 #[cfg(test)]
 pub(super) use self::snapshot::load_snapshot;
 pub use self::snapshot::seed_snapshot;
-pub(super) use self::voter::Voter;
+pub(super) use self::voter::{Applied, Voter};
 
 use std::io::Cursor;
 

@@ -20,8 +20,8 @@ use openraft::raft::{
 use tokio::net::TcpStream;
 
 use super::message::{Call, Envelope, Reply, encode_call, parse_reply};
-use super::voter::Voter;
-use super::{Node, NodeId, TypeConfig, Vote};
+use super::voter::{Heard, Voter};
+use super::{LogId, Node, NodeId, TypeConfig, Vote};
 use crate::measure::clock;
 use crate::node::controller::connection::{read_frame, write_frame};
 use crate::types::MonotonicTime;
@@ -54,7 +54,7 @@ impl RaftNetworkFactory<TypeConfig> for Network {
             address: self.addresses.get(&target).copied(),
             connection: None,
             quiet_for: self.quiet_for,
-            heard: None,
+            agreed: None,
         }
     }
 }
@@ -68,8 +68,17 @@ pub(super) struct Caller {
     address: Option<SocketAddr>,
     connection: Option<Connection>,
     quiet_for: Duration,
-    /// When, and as the leader of which term, this last found the target with it.
-    heard: Option<(MonotonicTime, Vote)>,
+    /// What the target last said yes to.
+    agreed: Option<Agreed>,
+}
+
+/// An append that was taken.
+#[derive(Debug)]
+struct Agreed {
+    answered: MonotonicTime,
+    vote: Vote,
+    /// Up to here the target's log is this one's.
+    matching: Option<LogId>,
 }
 
 #[derive(Debug)]
@@ -101,8 +110,14 @@ impl Caller {
         Ok(reply)
     }
 
-    fn heard_just_now(&self, vote: &Vote) -> bool {
-        self.heard.is_some_and(|(at, of)| of == *vote && clock::now().since(at) < self.quiet_for)
+    /// Whether the target said yes a moment ago to all that `request` claims but its commit.
+    fn agreed_just_now(&self, request: &AppendEntriesRequest<TypeConfig>) -> bool {
+        request.entries.is_empty()
+            && self.agreed.as_ref().is_some_and(|agreed| {
+                agreed.vote == request.vote
+                    && agreed.matching == request.prev_log_id
+                    && clock::now().since(agreed.answered) < self.quiet_for
+            })
     }
 
     async fn connect(&self) -> io::Result<Connection> {
@@ -133,17 +148,22 @@ impl RaftNetwork<TypeConfig> for Caller {
                 told
             })?;
         }
-        if request.entries.is_empty() && self.heard_just_now(&request.vote) {
+        if self.agreed_just_now(&request) {
             // The news is a commit, after every entry. It goes with the next entry or heartbeat;
             // alone it would keep this connection, and the follower, from that next entry.
             return Ok(AppendEntriesResponse::Success);
         }
         let vote = request.vote;
-        self.heard = None;
+        let matching = request.entries.last().map_or(request.prev_log_id, |last| Some(last.log_id));
+        let sent = clock::now();
+        self.agreed = None;
         match self.call(Call::Append(request)).await? {
             Reply::Append(result) => {
-                let is_with_us = matches!(result, Ok(AppendEntriesResponse::Success));
-                self.heard = is_with_us.then(|| (clock::now(), vote));
+                if matches!(result, Ok(AppendEntriesResponse::Success)) {
+                    self.agreed = Some(Agreed { answered: clock::now(), vote, matching });
+                    let heard = Heard { sent, term: vote.leader_id.term };
+                    self.voter.heard.borrow_mut().insert(self.target, heard);
+                }
                 self.remote(result)
             }
             _ => Err(wrong_answer()),

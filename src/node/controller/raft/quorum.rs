@@ -17,9 +17,10 @@ use super::machine::StateMachine;
 use super::message::{Call, Envelope, Reply, encode_call, encode_reply, parse_call, parse_reply};
 use super::network::Network;
 use super::store::LogStore;
-use super::voter::{Applied, Voter};
+use super::voter::{Applied, Heard, Voter};
 use super::{MetadataBatch, Node, NodeId, Raft, TypeConfig, entry};
 use crate::config::node::ControllerConfig;
+use crate::measure::clock;
 use crate::node::controller::metadata_log::{MetadataLogError, Recovery};
 use crate::node::controller::metrics::Now;
 use crate::protocol::metadata::ClusterMetadata;
@@ -27,6 +28,8 @@ use crate::types::{BrokerId, LeaderEpoch};
 
 /// Heartbeats within the shortest election timeout.
 const HEARTBEATS_PER_TIMEOUT: u32 = 5;
+/// Election timeouts in a leader's lease.
+const LEASE_TIMEOUTS: u32 = 2;
 /// A snapshot's chunk, well below what a request may measure.
 const SNAPSHOT_CHUNK_BYTES: u64 = 256 << 10;
 /// Longest wait for a voter to take a chunk of a snapshot; the last one is written and synced.
@@ -54,6 +57,8 @@ pub struct VoterView {
     pub address: SocketAddr,
     /// Offset after the last record it is known to have; `None` if the one asked does not lead.
     pub log_end: Option<i64>,
+    /// Milliseconds since it last took what a leader sent; `None` if it has not, or leads itself.
+    pub heard_ms_ago: Option<u64>,
 }
 
 /// The quorum as one voter sees it; DescribeQuorum's contents.
@@ -96,8 +101,8 @@ pub(in crate::node::controller) struct Quorum {
     pub(in crate::node::controller) voter: Rc<Voter>,
     addresses: Rc<BTreeMap<NodeId, SocketAddr>>,
     cluster: u32,
-    /// A leader that no majority answered for this long is none.
-    acknowledged_within: Duration,
+    /// openraft's leader lease: for so long after it heard of a leader, a voter votes for no other.
+    lease: Duration,
 }
 
 /// Wakes whoever follows this voter's part in the quorum.
@@ -145,8 +150,8 @@ impl Quorum {
             StateMachine(voter.clone()),
         );
         let raft = started.await.map_err(|error| voter.reason(error))?;
-        let acknowledged_within = 2 * config.election_timeout;
-        let quorum = Quorum { raft, voter, addresses, cluster, acknowledged_within };
+        let lease = LEASE_TIMEOUTS * config.election_timeout;
+        let quorum = Quorum { raft, voter, addresses, cluster, lease };
         if quorum.addresses.len() > 1 {
             tokio::task::spawn_local(flush_in_turn(quorum.voter.clone()));
         }
@@ -186,12 +191,14 @@ impl Quorum {
         Watch { applied: self.voter.applied.subscribe(), role: self.raft.server_metrics() }
     }
 
-    /// The term that this voter leads, as far as it and a majority know.
+    /// The term that this voter leads, if no other voter can lead a later one by now: a majority took
+    /// an append that was sent within the lease, and votes for nobody else until the lease is over.
     pub(in crate::node::controller) fn leads(&self) -> Option<LeaderEpoch> {
         let role = self.raft.server_metrics();
         let role = role.borrow();
-        let leads = role.state == ServerState::Leader && self.is_acknowledged();
-        leads.then(|| entry::epoch(role.vote.leader_id.term))
+        let term = role.vote.leader_id.term;
+        let leads = role.state == ServerState::Leader && self.holds_lease(term);
+        leads.then(|| entry::epoch(term))
     }
 
     /// Whether this voter is all there is.
@@ -204,6 +211,12 @@ impl Quorum {
         let role = self.raft.server_metrics();
         let role = role.borrow();
         (role.current_leader.map(broker_id), entry::epoch(role.vote.leader_id.term))
+    }
+
+    /// Where that leader listens, unless it is this voter.
+    pub(in crate::node::controller) fn other_leader(&self) -> Option<SocketAddr> {
+        let leader = self.leader().0.map(node_id).filter(|&leader| leader != self.voter.node);
+        leader.and_then(|leader| self.addresses.get(&leader).copied())
     }
 
     /// The committed metadata, if it is all there is: every entry of this voter's log is applied,
@@ -266,10 +279,14 @@ impl Quorum {
             let entry = log.kept(index..index + 1).next();
             entry.map_or(log.start_offset(), |entry| entry.end_offset).0
         };
+        let (now, heard) = (clock::now(), self.voter.heard.borrow());
+        let since =
+            |heard: &Heard| now.since(heard.sent).as_millis().try_into().unwrap_or(u64::MAX);
         let voters = self.addresses.iter().map(|(&id, &address)| VoterView {
             node_id: broker_id(id).0,
             address,
             log_end: replication.get(&id).map(|matched| matched.map_or(0, |at| end_of(at.index))),
+            heard_ms_ago: heard.get(&id).map(since),
         });
         QuorumView {
             node_id: broker_id(self.voter.node).0,
@@ -309,13 +326,12 @@ impl Quorum {
         snapshot.as_ref().map_or_else(Bytes::new, |snapshot| snapshot.records())
     }
 
-    fn is_acknowledged(&self) -> bool {
-        if self.is_alone() {
-            return true;
-        }
-        let data = self.raft.data_metrics();
-        let since_ms = data.borrow().millis_since_quorum_ack;
-        since_ms.is_some_and(|ms| Duration::from_millis(ms) < self.acknowledged_within)
+    fn holds_lease(&self, term: u64) -> bool {
+        let now = clock::now();
+        let heard = self.voter.heard.borrow();
+        let lasts = |heard: &&Heard| heard.term == term && now.since(heard.sent) < self.lease;
+        // This voter and so many others are a majority.
+        heard.values().filter(lasts).count() >= self.addresses.len() / 2
     }
 }
 
@@ -376,7 +392,8 @@ fn raft_config(config: &ControllerConfig) -> Result<Config, QuorumError> {
         cluster_name: config.cluster_id.clone(),
         heartbeat_interval: millis(config.election_timeout / HEARTBEATS_PER_TIMEOUT).max(1),
         election_timeout_min: millis(config.election_timeout),
-        election_timeout_max: millis(2 * config.election_timeout),
+        // The leader lease too.
+        election_timeout_max: millis(LEASE_TIMEOUTS * config.election_timeout),
         install_snapshot_timeout: SNAPSHOT_CHUNK_TIMEOUT_MS,
         snapshot_max_chunk_size: SNAPSHOT_CHUNK_BYTES,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_interval_entries),

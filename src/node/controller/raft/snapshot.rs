@@ -12,14 +12,15 @@ use openraft::Membership;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{SNAPSHOT_HEADER, control_batch, control_record, entry_id, log_id};
+use super::replay::restore;
 use super::{LogId, SnapshotMeta, StoredMembership};
 use crate::node::controller::metadata_log::{
     self, EntryId, MetadataLogError, SnapshotPoint, at, sync_directory,
 };
-use crate::protocol::metadata::{ApplyError, ClusterMetadata, Record};
-use crate::record::{BatchBuilder, BatchError, batches, check_crc, records, stamp};
+use crate::protocol::metadata::{ClusterMetadata, Record};
+use crate::record::{BatchBuilder, batches, check_crc, stamp};
 use crate::types::{BrokerId, LeaderEpoch, Offset};
-use crate::wire::{decode_metadata_record, encode_metadata_record};
+use crate::wire::encode_metadata_record;
 
 const EXTENSION: &str = "checkpoint";
 /// A batch is closed once it is this large.
@@ -80,9 +81,7 @@ impl Snapshot {
 
     /// The state.
     pub(super) fn metadata(&self, path: &Path) -> Result<ClusterMetadata, MetadataLogError> {
-        let mut metadata = ClusterMetadata::default();
-        for_each_record(&self.records(), path, |offset, record| metadata.take(offset, record))?;
-        Ok(metadata)
+        restore(&self.records(), path)
     }
 
     /// The records, as batches with rising offsets below the end offset.
@@ -202,36 +201,4 @@ fn append_records(bytes: &mut BytesMut, all: &[(Offset, Record)], epoch: LeaderE
         builder.push(0, None, &encode_metadata_record(record));
     }
     close(&mut builder, &mut base);
-}
-
-/// Gives every record of some data batches to `apply`; control batches are skipped.
-pub(super) fn for_each_record(
-    bytes: &Bytes,
-    path: &Path,
-    mut apply: impl FnMut(Offset, Record) -> Result<(), ApplyError>,
-) -> Result<(), MetadataLogError> {
-    let mut position = 0;
-    for found in batches(bytes) {
-        let damaged = |source: BatchError| {
-            let path = path.to_owned();
-            MetadataLogError::Damaged { path, position, source }
-        };
-        let (header, range) = found.map_err(damaged)?;
-        let batch = bytes.slice(range.clone());
-        check_crc(&batch, &header).map_err(damaged)?;
-        if !header.is_control() {
-            for found in records(&batch).map_err(damaged)? {
-                let found = found.map_err(damaged)?;
-                let offset = header.base_offset.plus(i64::from(found.offset_delta));
-                let value = batch.slice_ref(found.value.unwrap_or_default());
-                let record = decode_metadata_record(&value).map_err(|source| {
-                    MetadataLogError::Record { path: path.to_owned(), offset, source }
-                })?;
-                let misfit = |source| MetadataLogError::Misfit { path: path.to_owned(), source };
-                apply(offset, record).map_err(misfit)?;
-            }
-        }
-        position = range.end as u64;
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What one voter holds, shared by everything that runs on the controller's one thread.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use super::{LogId, NodeId, StoredMembership};
 use crate::node::controller::metadata_log::{self, MetadataLog, MetadataLogError, Recovery};
 use crate::node::controller::metrics::Metrics;
 use crate::protocol::metadata::ClusterMetadata;
-use crate::types::{LeaderEpoch, Offset};
+use crate::types::{LeaderEpoch, MonotonicTime, Offset};
 
 /// How far committed entries are applied here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,15 @@ pub(in crate::node::controller) struct Applied {
     pub(in crate::node::controller) epoch: LeaderEpoch,
     /// Offset after the last record.
     pub(in crate::node::controller) end_offset: Offset,
+}
+
+/// The last append that another voter took from this one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    /// When it was sent: whoever took it, took it later.
+    pub(super) sent: MonotonicTime,
+    /// This voter's term then.
+    pub(super) term: u64,
 }
 
 /// The state machine's state.
@@ -46,6 +56,8 @@ pub(in crate::node::controller) struct Voter {
     /// Index of the last entry in it; changes let a purge go on.
     pub(super) snapshotted: watch::Sender<Option<u64>>,
     pub(in crate::node::controller) applied: watch::Sender<Applied>,
+    /// By other voter: what this one's lease as a leader rests on.
+    pub(super) heard: RefCell<BTreeMap<NodeId, Heard>>,
     /// Something was pushed that others wait for.
     pub(super) flush_wanted: Notify,
     pub(in crate::node::controller) metrics: Metrics,
@@ -81,6 +93,7 @@ impl Voter {
             snapshotted: watch::Sender::new(point.map(|point| point.last.index)),
             snapshot: RefCell::new(snapshot),
             applied: watch::Sender::new(Applied { epoch, end_offset }),
+            heard: RefCell::default(),
             flush_wanted: Notify::new(),
             metrics: Metrics::default(),
             failure: RefCell::new(None),

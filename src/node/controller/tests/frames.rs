@@ -99,7 +99,7 @@ fn an_unknown_version_of_api_versions_is_answered_and_the_connection_kept() {
         panic!()
     };
     let keys: Vec<i16> = answer.api_keys.iter().map(|api| api.api_key).collect();
-    assert_eq!(keys, [1, 18, 19, 20, 43, 44, 56, 62, 63, 67]);
+    assert_eq!(keys, [1, 18, 19, 20, 43, 44, 55, 56, 62, 63, 67]);
     process.stop();
 }
 

@@ -223,6 +223,30 @@ fn a_snapshot_beyond_the_log_takes_its_place() {
     );
 }
 
+/// A crash between the file that follows a snapshot and the removal of those before it.
+#[test]
+fn files_that_a_snapshot_covers_are_removed_at_the_next_start() {
+    for (last, end) in [(7, 20), (1, 3)] {
+        let dir = tempfile::tempdir().unwrap();
+        three_entries(dir.path());
+        fs::write(file(dir.path(), last + 1), vec![]).unwrap();
+        let (log, recovery) = MetadataLog::open(dir.path(), Some(point(last, end))).unwrap();
+        assert_eq!((recovery.end_offset, log.next_index()), (Offset(end), last + 1));
+        assert!(!file(dir.path(), 0).exists());
+    }
+}
+
+#[test]
+fn entries_that_contradict_the_snapshot_are_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    three_entries(dir.path());
+    let mut other = point(1, 3);
+    other.last.epoch = LeaderEpoch(EPOCH.0 + 1);
+    let (log, _) = MetadataLog::open(dir.path(), Some(other)).unwrap();
+    assert_eq!((log.next_index(), log.end_offset()), (2, Offset(3)));
+    assert_eq!(log.kept(0..9).count(), 0);
+}
+
 #[test]
 fn one_directory_serves_one_controller() {
     let dir = tempfile::tempdir().unwrap();

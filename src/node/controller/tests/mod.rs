@@ -2,7 +2,7 @@ mod cluster;
 mod frames;
 mod log;
 mod operator;
-mod process;
+pub(super) mod process;
 mod quorum;
 mod recovery;
 mod snapshots;

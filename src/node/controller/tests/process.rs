@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::config::node::ControllerConfig;
-use crate::node::controller::{ControllerError, on_event_loop, serve};
+use crate::node::controller::{ControllerError, Listening, on_event_loop, serve};
 use crate::protocol::metadata::{ClusterMetadata, ELR_FEATURE, METADATA_VERSION_FEATURE};
 use crate::record::{batches, records};
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId};
@@ -32,7 +32,7 @@ pub(super) struct Process {
     thread: JoinHandle<Result<(), ControllerError>>,
 }
 
-pub(super) fn config(data_dir: &Path) -> ControllerConfig {
+pub(in crate::node::controller) fn config(data_dir: &Path) -> ControllerConfig {
     ControllerConfig {
         node_id: BrokerId(100),
         cluster_id: CLUSTER.to_owned(),
@@ -55,8 +55,8 @@ impl Process {
         let (crash, crashed) = oneshot::channel::<()>();
         let (ready, address) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let announce = move |address, _| {
-                ready.send(address).unwrap();
+            let say = move |listening: Listening, _| {
+                ready.send(listening.address).unwrap();
                 Ok(())
             };
             let stopped = async {
@@ -64,7 +64,7 @@ impl Process {
             };
             on_event_loop(async {
                 tokio::select! {
-                    ended = serve(config, announce, stopped) => ended,
+                    ended = serve(config, say, stopped) => ended,
                     _ = crashed => Ok(()),
                 }
             })

@@ -23,11 +23,9 @@ use self::task::{Task, by_strategy};
 use super::election::Election;
 use super::partition_change::Targets;
 use super::{Controller, Output, ReplicaLogs, ReplicaLogsAnswer};
-use crate::protocol::metadata::{ClusterMetadata, ELR_FEATURE, Record, topic_config};
+use crate::protocol::metadata::{ClusterMetadata, Record, topic_config};
 use crate::types::{BrokerId, MonotonicTime, TopicPartition};
 
-/// Level of [`ELR_FEATURE`] from which partitions are recovered from their logs.
-const LEVEL: i16 = 2;
 /// A broker that does not answer is asked again after this, or when it is next heard of.
 const RETRY_SILENT: Duration = Duration::from_millis(500);
 /// A broker that answered of an older state is asked again after this: it applies the metadata log
@@ -35,7 +33,7 @@ const RETRY_SILENT: Duration = Duration::from_millis(500);
 const RETRY_BEHIND: Duration = Duration::from_millis(50);
 
 /// All recoveries, and what happened that they have not looked at yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Recovery {
     tasks: BTreeMap<TopicPartition, Task>,
     /// Ends of the windows that have not passed.
@@ -79,7 +77,8 @@ impl Recovery {
             Record::UnregisterBroker { broker, .. } => self.sender.forget_broker(*broker),
             Record::Config { name, .. } => {
                 self.all_changed |= name == topic_config::UNCLEAN_RECOVERY
-                    || name == topic_config::UNCLEAN_ELECTION;
+                    || name == topic_config::UNCLEAN_ELECTION
+                    || name == topic_config::COMPAT;
             }
             Record::RemoveTopic { .. } => self.changed.extend(self.tasks.keys()),
             Record::FeatureLevel { .. } | Record::ClearElr { .. } => self.all_changed = true,
@@ -169,10 +168,6 @@ impl Controller {
         self.recovery.tasks.len()
     }
 
-    pub(super) fn recovery_manager_on(&self) -> bool {
-        self.settings.unclean_recovery_manager && self.metadata.feature(ELR_FEATURE) >= LEVEL
-    }
-
     pub(super) fn replica_logs(&mut self, now: MonotonicTime, logs: ReplicaLogs) {
         self.recovery.came_back(now, logs, &self.metadata);
     }
@@ -212,11 +207,14 @@ impl Controller {
     }
 
     fn recover(&mut self, now: MonotonicTime, id: TopicPartition) {
-        let strategy = self.recovery_wanted(id);
-        let leaderless = self.recovery_manager_on()
-            && self.metadata.partition(id).is_some_and(|partition| partition.leader.is_none());
+        let leaderless = self.metadata.partition(id).filter(|partition| partition.leader.is_none());
+        let rules = self.topic_rules(id.topic).filter(|rules| rules.recovery_manager);
+        let (Some(partition), Some(rules)) = (leaderless, rules) else {
+            return self.recovery.end(id);
+        };
+        let strategy = by_strategy(partition, rules.config.unclean_recovery);
         let requested = self.recovery.tasks.get(&id).is_some_and(|task| task.by_request.is_some());
-        if !leaderless || (strategy.is_none() && !requested) {
+        if strategy.is_none() && !requested {
             return self.recovery.end(id);
         }
         self.recovery.task(now, id, &self.metadata);
@@ -227,12 +225,6 @@ impl Controller {
             let targets = Targets::of(partition, Election::Chosen(winner));
             self.change_partition(id, targets, None);
         }
-    }
-
-    fn recovery_wanted(&self, id: TopicPartition) -> Option<Mode> {
-        let partition = self.metadata.partition(id).filter(|p| p.leader.is_none())?;
-        let topic = self.metadata.topic(id.topic)?;
-        by_strategy(partition, self.metadata.topic_config(&topic.name).unclean_recovery)
     }
 
     pub(super) fn check_recoveries(&self) {

@@ -21,13 +21,13 @@ pub(super) struct Question {
 }
 
 /// All queues. Invariant: no partition waits for a broker that is just being asked for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RequestSender {
     next_query: u64,
     queues: BTreeMap<BrokerId, Queue>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Queue {
     waiting: BTreeSet<TopicPartition>,
     in_flight: Option<(QueryId, BTreeSet<TopicPartition>)>,

@@ -12,7 +12,7 @@ use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, MonotonicTime, UncleanRec
 pub(super) const PROACTIVE_WINDOW: Duration = Duration::from_secs(5);
 
 /// What a recovery waits for; the greater is the more eager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::protocol::controller) enum Mode {
     /// The log of every replica that may hold acknowledged records.
     Balanced,
@@ -21,7 +21,7 @@ pub(in crate::protocol::controller) enum Mode {
 }
 
 /// One partition under recovery. Invariant: every log in `seen` was reported under `leader_epoch`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Task {
     /// What the strategy in force waits for; `None` if it would not recover the partition.
     pub(super) by_strategy: Option<Mode>,
@@ -34,7 +34,7 @@ pub(super) struct Task {
     seen: BTreeMap<BrokerId, Seen>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Seen {
     broker_epoch: BrokerEpoch,
     log: ReplicaLog,

@@ -166,8 +166,14 @@ fn a_stopping_leader_waits_until_active_brokers_know() {
     let ask = |world: &mut World, broker, end, want_shut_down| {
         let (broker, metadata_end) = (BrokerId(broker), Offset(end));
         let epoch = world.epoch(broker);
-        let heartbeat =
-            Heartbeat { broker, epoch, metadata_end, want_fence: false, want_shut_down };
+        let heartbeat = Heartbeat {
+            broker,
+            epoch,
+            metadata_end,
+            want_fence: false,
+            want_shut_down,
+            offline_log_dirs: vec![],
+        };
         match world.ask(Request::Heartbeat(heartbeat)) {
             Response::Heartbeat(reply) => reply.unwrap(),
             other => panic!("{other:?}"),

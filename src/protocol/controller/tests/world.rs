@@ -143,8 +143,20 @@ impl World {
             metadata_end: Offset(i64::MAX),
             want_fence: fence,
             want_shut_down: shut_down,
+            offline_log_dirs: vec![],
         };
         self.ask(Request::Heartbeat(heartbeat))
+    }
+
+    /// The session of `broker` expires while every other active broker is heard from.
+    pub(in crate::protocol::controller) fn expire(&mut self, broker: BrokerId) {
+        self.pass(SESSION_TIMEOUT + Duration::from_nanos(1));
+        let active = self.metadata().brokers().filter(|b| b.is_active() && b.id != broker);
+        let others: Vec<BrokerId> = active.map(|other| other.id).collect();
+        for other in others {
+            self.heartbeat(other, false, false);
+        }
+        self.tick();
     }
 
     pub(in crate::protocol::controller) fn registration(

@@ -97,14 +97,23 @@ proptest! {
     #[test]
     fn the_short_history_adds_up_to_the_long_one(history in proptest::collection::vec(record(), 0..60)) {
         let mut metadata = ClusterMetadata::default();
+        let mut fitting = Vec::new();
         for record in &history {
+            let offset = metadata.end_offset();
             // Those that do not fit leave no trace, offset included.
-            let _ = metadata.apply(metadata.end_offset(), record);
+            if metadata.apply(offset, record).is_ok() {
+                fitting.push((offset, record.clone()));
+            }
         }
         let mut replayed = ClusterMetadata::default();
         for (offset, record) in metadata.to_records() {
             replayed.apply(offset, &record).expect("a record of the short history fits");
         }
-        prop_assert_eq!(replayed, metadata);
+        prop_assert_eq!(&replayed, &metadata);
+        for records in [metadata.to_records(), fitting] {
+            let mut at_once = ClusterMetadata::default();
+            at_once.take_all(records).expect("they fit one by one");
+            prop_assert_eq!(&at_once, &metadata);
+        }
     }
 }

@@ -142,6 +142,31 @@ fn what_the_leader_makes_of_each_error() {
     }
 }
 
+/// The record of a change and the reply to its proposal come over two connections.
+#[test]
+fn a_change_counts_once_whether_metadata_or_the_reply_tells_of_it_first() {
+    for metadata_first in [true, false] {
+        let mut machine = Machine::leader(settings(1), &[1, 2], &[1]);
+        machine.fetch(2, 10);
+        let proposal = machine.last_proposal().expect("2 joins").clone();
+        let committed = IsrCommitted {
+            leader: Some(LOCAL),
+            leader_epoch: LeaderEpoch(5),
+            partition_epoch: PartitionEpoch(2),
+            isr: ids(&[1, 2]),
+        };
+        let reply = Input::IsrCommitted { proposal, committed };
+        let news = Input::Metadata(PartitionMetadata {
+            partition_epoch: PartitionEpoch(2),
+            ..metadata(1, &[1, 2], &[1, 2])
+        });
+        let inputs = if metadata_first { [news, reply] } else { [reply, news] };
+        inputs.into_iter().for_each(|input| drop(machine.step(input)));
+        let counters = machine.partition.isr_counters();
+        assert_eq!((counters.expands, counters.shrinks, counters.failed_updates), (1, 0, 0));
+    }
+}
+
 #[test]
 fn a_reply_under_other_epochs_leaves_the_proposal_pending() {
     for (leader_epoch, partition_epoch) in [(4, 2), (6, 2), (5, 0)] {

@@ -15,6 +15,7 @@ use super::*;
 use crate::types::*;
 
 const LAG_MS: u64 = 30_000;
+const PRODUCE_TIMEOUT_MS: u64 = 10_000;
 const BACKOFF_MS: u64 = 1_000;
 const START_MS: u64 = 1_000_000;
 const LOCAL: BrokerId = BrokerId(1);
@@ -38,6 +39,7 @@ fn settings(min_isr: usize) -> Settings {
         hwm_gate: HwmGate::Kip966,
         isr_wait: IsrWait::Controller,
         isr_expand: IsrExpand::Kafka,
+        produce_under_min_isr: ProduceUnderMinIsr::Wait,
         lag_time_max: Duration::from_millis(LAG_MS),
         fetch_backoff: Duration::from_millis(BACKOFF_MS),
     }
@@ -71,7 +73,8 @@ fn peers(fenced: &[i32]) -> Vec<Peer> {
     let peer = |id| Peer {
         id: BrokerId(id),
         epoch: Some(broker_epoch(id)),
-        active: !fenced.contains(&id),
+        fenced: fenced.contains(&id),
+        in_controlled_shutdown: false,
     };
     (1..=9).map(peer).collect()
 }
@@ -130,7 +133,7 @@ impl Machine {
     /// Appends without making durable.
     fn produce(&mut self, acks: Acks, record_count: u32) -> (RequestId, Vec<Output>) {
         let request = self.request();
-        let deadline = at_ms(self.now_ms + 10_000);
+        let deadline = at_ms(self.now_ms + PRODUCE_TIMEOUT_MS);
         let out = self.step(Input::Produce { request, acks, record_count, deadline });
         (request, out)
     }

@@ -86,25 +86,57 @@ fn acks_all_waits_for_the_leaders_own_durability() {
 }
 
 /// After the append the ISR shrinks under min ISR. With the gate the high watermark cannot pass the
-/// record, so the request times out; without it the waiter is told.
+/// record: by the KIP the waiter is told at once, as shipped it times out. Without the gate the high
+/// watermark passes it, and the waiter is told then.
 #[test]
-fn an_isr_that_shrinks_after_the_append_is_told_by_the_gate_or_by_error_20() {
-    for (hwm_gate, expected) in [
-        (HwmGate::Kip966, ErrorCode::RequestTimedOut),
-        (HwmGate::Legacy, ErrorCode::NotEnoughReplicasAfterAppend),
-    ] {
-        let settings = Settings { hwm_gate, ..settings(2) };
-        let mut machine = Machine::leader_in_sync(settings, &[1, 2], &[1, 2]);
-        let (request, _) = machine.produce(Acks::All, 5);
-        machine.durable(15);
-        machine.step(Input::Peers(peers(&[2])));
-        machine.step(Input::Metadata(PartitionMetadata {
-            partition_epoch: PartitionEpoch(2),
-            ..metadata(1, &[1, 2], &[1])
-        }));
-        machine.tick_at(START_MS + 10_000);
-        assert_eq!(produce_answer(&machine.out, request), Some(Err(expected)), "{hwm_gate:?}");
+fn an_isr_that_shrinks_after_the_append_is_told_by_error_20_or_by_the_timeout() {
+    use {HwmGate::*, ProduceUnderMinIsr::*};
+    let told = ErrorCode::NotEnoughReplicasAfterAppend;
+    let shrinks: [fn(&mut Machine); 2] = [shrink_by_metadata, shrink_by_proposal];
+    for shrink in shrinks {
+        for (hwm_gate, produce_under_min_isr, at_once, finally) in [
+            (Kip966, Fail, Some(Err(told)), Some(Err(told))),
+            (Kip966, Wait, None, Some(Err(ErrorCode::RequestTimedOut))),
+            (Legacy, Fail, Some(Err(told)), Some(Err(told))),
+            (Legacy, Wait, Some(Err(told)), Some(Err(told))),
+        ] {
+            let lag_time_max = Duration::from_secs(1);
+            let settings =
+                Settings { hwm_gate, produce_under_min_isr, lag_time_max, ..settings(2) };
+            let mut machine = Machine::leader_in_sync(settings, &[1, 2], &[1, 2]);
+            let (local, _) = machine.produce(Acks::Leader, 1);
+            let (request, _) = machine.produce(Acks::All, 5);
+            machine.durable(16);
+            shrink(&mut machine);
+            let case = (hwm_gate, produce_under_min_isr);
+            assert_eq!(produce_answer(&machine.out, request), at_once, "{case:?}");
+            machine.tick_at(machine.now_ms + PRODUCE_TIMEOUT_MS);
+            assert_eq!(produce_answer(&machine.out, request), finally, "{case:?}");
+            assert_eq!(produce_answer(&machine.out, local), Some(Ok(Offset(10))), "{case:?}");
+        }
     }
+}
+
+fn shrink_by_metadata(machine: &mut Machine) {
+    machine.step(Input::Peers(peers(&[2])));
+    machine.step(Input::Metadata(PartitionMetadata {
+        partition_epoch: PartitionEpoch(2),
+        ..metadata(1, &[1, 2], &[1])
+    }));
+}
+
+fn shrink_by_proposal(machine: &mut Machine) {
+    machine.step(Input::Peers(peers(&[2])));
+    machine.now_ms += 2_000;
+    machine.step(Input::Tick);
+    let proposal = machine.last_proposal().expect("the lag timer proposes").clone();
+    let committed = IsrCommitted {
+        leader: Some(LOCAL),
+        leader_epoch: LEADER_EPOCH,
+        partition_epoch: PartitionEpoch(2),
+        isr: ids(&[1]),
+    };
+    machine.step(Input::IsrCommitted { proposal, committed });
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) struct Change {
 
 impl Controller {
     pub(super) fn new(brokers: &[BrokerId]) -> Controller {
-        let peer = |&id| Peer { id, epoch: None, active: false };
+        let peer = |&id| Peer { id, epoch: None, fenced: true, in_controlled_shutdown: false };
         Controller {
             isr: brokers.to_vec(),
             leader: brokers.first().copied(),
@@ -59,7 +59,7 @@ impl Controller {
     }
 
     pub(super) fn unfence(&mut self, id: BrokerId) {
-        self.peer(id).active = true;
+        self.peer(id).fenced = false;
         if self.leader.is_none() {
             self.elect(None);
         }
@@ -67,7 +67,7 @@ impl Controller {
 
     /// Takes `id` out of the ISR unless it is the last member, and leadership from it.
     pub(super) fn fence(&mut self, id: BrokerId) {
-        self.peer(id).active = false;
+        self.peer(id).fenced = true;
         if self.isr.len() > 1 && self.isr.contains(&id) {
             self.isr.retain(|&member| member != id);
             self.partition_epoch += 1;
@@ -78,7 +78,7 @@ impl Controller {
     }
 
     pub(super) fn is_fenced(&self, id: BrokerId) -> bool {
-        self.peers.iter().any(|peer| peer.id == id && !peer.active)
+        self.peers.iter().any(|peer| peer.id == id && peer.fenced)
     }
 
     /// Makes `preferred`, or else the first active ISR member, the leader.
@@ -114,7 +114,7 @@ impl Controller {
         }
         let ineligible = proposal.isr.iter().any(|&(id, epoch)| {
             let peer = self.peer(id);
-            !peer.active || epoch.is_some_and(|epoch| peer.epoch != Some(epoch))
+            peer.fenced || epoch.is_some_and(|epoch| peer.epoch != Some(epoch))
         });
         if ineligible {
             return Some(Err(ErrorCode::IneligibleReplica));

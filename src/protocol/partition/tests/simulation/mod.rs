@@ -41,7 +41,11 @@ impl Random {
 fn simulate(seed: u64, isr_wait: IsrWait) -> Result<World, String> {
     let mut random = Random(seed);
     let isr_expand = if random.percent(50) { IsrExpand::Kafka } else { IsrExpand::CaughtUp };
+    let fails = random.percent(50);
+    let produce_under_min_isr =
+        if fails { ProduceUnderMinIsr::Fail } else { ProduceUnderMinIsr::Wait };
     let settings = Settings {
+        produce_under_min_isr,
         min_isr: 2,
         hwm_gate: HwmGate::Kip966,
         isr_wait,

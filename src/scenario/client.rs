@@ -1,4 +1,5 @@
-//! A small blocking Kafka client: one connection, one request at a time.
+//! A small blocking Kafka client: one connection, one request at a time. For asking a cluster about
+//! itself, never for load.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -80,7 +81,7 @@ impl Client {
     pub fn ask(&mut self, version: i16, request: &Request) -> Result<Response, ClientError> {
         let api = request.api();
         self.correlation_id += 1;
-        let frame = wire::encode_request(self.correlation_id, "ackmark-admin", version, request)?;
+        let frame = wire::encode_request(self.correlation_id, "ackmark", version, request)?;
         let broken = |address: &str, source| ClientError::Broken {
             address: address.to_owned(),
             api,
