@@ -17,7 +17,8 @@ CARGO ?= cargo
 ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput sim model probe clean build
+.PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput \
+	sim model ci-demo gate-calibration histogram-check probe clean build
 
 # list the targets
 help:
@@ -90,6 +91,21 @@ torture: build
 # show what this machine and directory are, and the directory's own speed
 probe: build
 	$(ACKMARK) probe $(DATA)
+
+# go through a CI job on a small workload: baseline, run, gate, trend, exports
+ci-demo: build
+	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/ci_demo.sh
+
+# show how often the gate is wrong: 40 pairs of equals, 20 with one side slowed down (20 minutes)
+gate-calibration: build
+	rm -f target/gate-calibration.csv
+	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/gate_calibration.sh aa 40 target/gate-calibration.csv
+	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/gate_calibration.sh slow 20 target/gate-calibration.csv
+	scripts/gate_calibration.sh summary target/gate-calibration.csv
+
+# open the histograms with HdrHistogram's Python package (installs it below target/)
+histogram-check: build
+	ACKMARK=$(ACKMARK) scripts/histogram_check.sh
 
 # remove what was built; results stay
 clean:

@@ -35,6 +35,10 @@ pub mod results;
 
 pub mod report;
 
+pub mod compare;
+
+pub mod history;
+
 pub mod scenario;
 
 pub mod live;

@@ -10,12 +10,16 @@ use crate::scenario::reason::with_sources;
 pub enum Exit {
     /// 0: done.
     Done,
-    /// 1: a bar was missed.
+    /// 1: a bar was missed, or there is a regression.
     Short,
     /// 2: arguments, a workload or a directory cannot be used.
     Usage,
     /// 3: a node failed, records failed, or nothing was measured.
     Invalid,
+    /// 4: measured in another environment, so there is nothing to compare.
+    OtherEnvironment,
+    /// 5: too noisy to say, where that was asked to fail.
+    Inconclusive,
     /// 6: a record was lost, or another promise about the data was broken.
     DataWrong,
     /// 130: interrupted; what was measured until then is there.
@@ -29,6 +33,8 @@ impl From<Exit> for ExitCode {
             Exit::Short => 1,
             Exit::Usage => 2,
             Exit::Invalid => 3,
+            Exit::OtherEnvironment => 4,
+            Exit::Inconclusive => 5,
             Exit::DataWrong => 6,
             Exit::Interrupted => 130,
         })

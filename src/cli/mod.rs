@@ -6,9 +6,11 @@ mod admin;
 mod bench_controller;
 mod bench_floor;
 mod cluster;
+mod compare;
 mod completions;
 mod drive;
 mod exit;
+mod gate;
 mod live;
 mod man;
 mod node;
@@ -16,9 +18,11 @@ mod probe;
 mod report;
 mod run;
 mod schema;
+mod share;
 mod signals;
 mod simulate;
 mod torture;
+mod trend;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -39,15 +43,19 @@ struct Arguments {
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ACKMARK_COMMIT"), ")");
 
 const EXIT_STATUS_HELP: &str = "\
-Exit status: 0 done; 1 a bar was missed; 2 bad arguments, workload or directory; 3 the run is not
-valid (a node failed, records failed or nothing was measured); 6 data is wrong (a promise about
-records was broken); 130 interrupted, with what was measured until then.";
+Exit status: 0 done; 1 a bar was missed, or a regression; 2 bad arguments, workload or directory; 3
+the run is not valid (a node failed, records failed or nothing was measured); 4 measured in another
+environment; 5 inconclusive, if asked for; 6 data is wrong (a promise about records was broken); 130
+interrupted, with what was measured until then.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::RunArguments),
     Drive(drive::DriveArguments),
     Report(report::ReportArguments),
+    Compare(compare::CompareArguments),
+    Gate(gate::GateArguments),
+    Trend(trend::TrendArguments),
     Probe(probe::ProbeArguments),
     Controller(node::NodeArguments),
     Broker(node::BrokerArguments),
@@ -71,6 +79,9 @@ pub fn main() -> ExitCode {
         Command::Run(arguments) => run::run(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Trend(arguments) => trend::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
         Command::Controller(arguments) => node::run_controller(&arguments),
         Command::Broker(arguments) => node::run_broker(&arguments),

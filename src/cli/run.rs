@@ -16,7 +16,7 @@ use crate::types::EngineKind;
 
 use super::exit::{Exit, Failure};
 use super::live::LiveArguments;
-use super::signals;
+use super::{share, signals};
 
 /// The workload that runs when none is named.
 const DEFAULT_WORKLOAD: &str = include_str!("../../fixtures/workloads/default.toml");
@@ -39,6 +39,9 @@ pub struct RunArguments {
     /// Run every cell on this engine
     #[arg(long, value_parser = engine_parser())]
     engine: Option<EngineKind>,
+    /// Hold every acknowledgement back by this share of its latency, to test a gate
+    #[arg(long, value_name = "PERCENT", value_parser = share::parse, hide = true)]
+    inject_slowdown: Option<f64>,
     #[command(flatten)]
     live: LiveArguments,
 }
@@ -128,6 +131,9 @@ fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
     let mut workload = workload.map_err(|error| Failure::usage(&error))?;
     if let Some(engine) = arguments.engine {
         workload = workload.on_engine(engine);
+    }
+    if let Some(share) = arguments.inject_slowdown {
+        workload = workload.slowed_down(share);
     }
     Ok(if arguments.quick { workload.quick() } else { workload })
 }

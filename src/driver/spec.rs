@@ -68,6 +68,9 @@ pub struct CellSpec {
     pub request_timeout: Duration,
     /// How long the topic's creation and its leaders' election may take.
     pub setup_timeout: Duration,
+    /// Each acknowledgement is held back by this share of its latency, and the driver with it: a
+    /// slowdown for tests of a gate. 0 otherwise.
+    pub injected_slowdown: f64,
 }
 
 /// A cell that cannot be run. Names the field, its value, and what is allowed.

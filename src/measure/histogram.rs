@@ -218,6 +218,16 @@ impl LatencyHistogram {
         (quantile.clamp(0.0, 1.0) * self.count() as f64 * (1.0 - 1e-12)).ceil() as u64
     }
 
+    /// Every bucket with samples, lowest first: the largest value it stands for, and how many. Samples
+    /// above the tracked range come last, at [`LatencyHistogram::TRACKED_MAX_NS`].
+    pub fn buckets(&self) -> Vec<(u64, u64)> {
+        let tracked = self.counts.iter_recorded();
+        let tracked = tracked.map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()));
+        let above =
+            (self.overflow_count > 0).then_some((Self::TRACKED_MAX_NS, self.overflow_count));
+        tracked.chain(above).collect()
+    }
+
     /// The percentile's value, or `None` where the sample is too small for it.
     pub fn percentile_ns(&self, percentile: &Percentile) -> Option<u64> {
         if self.count() < percentile.samples_min {

@@ -1,7 +1,9 @@
-//! Shells that host the protocol machines: the broker shard and the controller.
+//! Shells that host the protocol machines: the broker shard and the controller; and [`client`], for
+//! asking them.
 
 pub mod broker;
 pub mod clean_shutdown;
+pub mod client;
 pub mod controller;
 pub mod exporter;
 

@@ -187,7 +187,7 @@ pub fn stamp(bytes: &mut [u8], base_offset: Offset, leader_epoch: LeaderEpoch) {
 
 /// Whole size by the length field; negative for a negative length. `bytes` holds at least the
 /// length prefix.
-pub(super) fn declared_bytes(bytes: &[u8]) -> i64 {
+pub fn declared_bytes(bytes: &[u8]) -> i64 {
     let length = i32::from_be_bytes(array(bytes, BATCH_LENGTH_AT));
     i64::from(length) + LENGTH_PREFIX_BYTES as i64
 }

@@ -15,7 +15,8 @@ mod records;
 pub mod varint;
 
 pub use batch::{
-    BatchHeader, Compression, HEADER_BYTES, check_crc, parse_batch, stamp, validate_produced,
+    BatchHeader, Compression, HEADER_BYTES, check_crc, declared_bytes, parse_batch, stamp,
+    validate_produced,
 };
 pub use batches::{Batches, batches};
 pub use builder::BatchBuilder;

@@ -25,6 +25,8 @@ pub fn workload(workload: &Workload) -> schema::Workload {
         Pacing::Closed | Pacing::Max => None,
     });
     let rates: Vec<u64> = matrix.pacings.iter().filter_map(rate_per_s).collect();
+    let slowdown = load.injected_slowdown;
+    let injected = (slowdown > 0.0).then(|| ("injected_slowdown".to_owned(), json!(slowdown)));
     schema::Workload {
         name: workload.name.clone(),
         cluster: object(json!({
@@ -69,7 +71,10 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "compressibility": load.compressibility,
             "retry": load.retry.name(),
             "request_timeout": show_duration(load.request_timeout),
-        })),
+        }))
+        .into_iter()
+        .chain(injected)
+        .collect(),
         matrix: object(json!({
             "engine": names(&matrix.engines, |engine| engine.name()),
             "durability": names(&matrix.durabilities, |mode| mode.name()),

@@ -68,8 +68,17 @@ impl Book {
         let mut cells: Vec<schema::Cell> = workload.cells().iter().map(cell).collect();
         measured::compare_to_page_cache(&mut cells);
         let partial = cells.iter().find(|cell| cell.status == schema::Status::Partial);
-        let mut warnings: Vec<String> =
-            environment.warnings(origin.processes).iter().map(ToString::to_string).collect();
+        let slowdown = workload.load.injected_slowdown;
+        let injected = (slowdown > 0.0).then(|| {
+            format!(
+                "INJECTED SLOWDOWN: every acknowledgement was held back by {:.0} % of its latency on \
+                 purpose, so no figure here is one of this product",
+                100.0 * slowdown
+            )
+        });
+        let mut warnings: Vec<String> = injected.into_iter().collect();
+        let facts = environment.warnings(origin.processes);
+        warnings.extend(facts.iter().map(ToString::to_string));
         if !workload.cluster.pin {
             warnings.push("broker threads are not pinned to CPUs".to_owned());
         }

@@ -53,6 +53,7 @@ pub fn spec(workload: &Workload, cell: &Cell, repeat: usize) -> Result<CellSpec,
         },
         request_timeout: load.request_timeout,
         setup_timeout: SETUP_TIMEOUT,
+        injected_slowdown: load.injected_slowdown,
     })
 }
 

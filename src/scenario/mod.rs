@@ -3,8 +3,8 @@
 //! Reading order: [`child`] (one node as a child process), `member` (its lives), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
-//! (what goes wrong meanwhile), `audit` (whether anything was lost), [`progress`] (what is
-//! told meanwhile) with [`partitions`] (as the cluster tells them, through [`client`]). The nodes are
+//! (what goes wrong meanwhile), `audit` (whether anything was lost), [`progress`] (what is told
+//! meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
 //! real processes on loopback; nothing here is a shortcut. [`local_cluster`] keeps a cluster for
 //! somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
 //! against fio, without a cluster; so does [`bench_controller`]: controllers without brokers.
@@ -15,7 +15,6 @@ pub mod bench_floor;
 mod book;
 pub mod cell;
 pub mod child;
-pub mod client;
 pub mod cluster;
 pub mod drive;
 mod faulted;

@@ -13,9 +13,9 @@ use kafka_protocol::messages::{
     BrokerId, DescribeClusterRequest, DescribeTopicPartitionsRequest, ListOffsetsRequest, TopicName,
 };
 
+use crate::node::client::Client;
 use crate::wire::{Request, Response};
 
-use super::client::Client;
 use super::progress::{Update, stand_back};
 
 /// Between two questions.

@@ -28,7 +28,8 @@ fn what_every_mode_promises_holds_in_every_mode() {
 /// than min ISR replicas had an unclean shutdown.
 #[test]
 fn the_legacy_gate_loses_acknowledged_records() {
-    let failure = sim::find(0..2000, Profile::LegacyGate, "acknowledged_survives");
+    // The model finds it within seconds; here the first seed that shows it is 530.
+    let failure = sim::find(500..2000, Profile::LegacyGate, "acknowledged_survives");
     report(&failure.expect("no seed found the counterexample").to_string());
 }
 
@@ -52,4 +53,11 @@ fn not_waiting_for_the_controller_loses_acknowledged_records() {
 fn roles_from_metadata_older_than_the_registration_repeat_an_epoch() {
     let failure = sim::find(0..2000, Profile::EarlyRoles, "high_watermark_monotonic");
     report(&failure.expect("no seed found the counterexample").to_string());
+}
+
+/// A broker that led epoch 1 reads in one piece that it leads epoch 3. Another one led between, and
+/// the followers cut their logs for it: what they held under epoch 1 must not count.
+#[test]
+fn a_skipped_leader_epoch_forgets_what_followers_held() {
+    sim::run_seed(9747, Profile::Kip966).unwrap_or_else(|failure| panic!("{failure}"));
 }

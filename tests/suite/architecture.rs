@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A room and the rooms it may import. Think hard before adding a word here.
-const IMPORTS: [(&str, &str); 19] = [
+const IMPORTS: [(&str, &str); 21] = [
     ("types", ""),
     ("record", "types"),
     ("protocol", "types"),
@@ -22,6 +22,9 @@ const IMPORTS: [(&str, &str); 19] = [
     ("faults", "types measure config"),
     ("results", "types measure config"),
     ("report", "types results"),
+    // `report` for how numbers are shown.
+    ("compare", "types measure results report"),
+    ("history", "types measure results report compare"),
     // `record` and `storage` are for `bench_floor`, which sets the log writer itself against fio.
     // `wire` is for asking a cluster about itself.
     (
@@ -34,7 +37,7 @@ const IMPORTS: [(&str, &str); 19] = [
     (
         "cli",
         "types record protocol wire measure engine storage config environment node driver checker \
-         faults results report scenario live sim",
+         faults results report compare history scenario live sim",
     ),
 ];
 

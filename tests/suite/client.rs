@@ -1,10 +1,10 @@
 //! A client for tests: one question per connection, records one by one, the program's own commands.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use ackmark::node::client::{Client, ClientError};
 use ackmark::protocol::metadata::Record;
 use ackmark::record::{self, BatchBuilder};
 use ackmark::types::{Acks, ErrorCode, Offset, PartitionId, TopicId};
@@ -62,18 +62,13 @@ pub fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 /// `None` if the broker is not there or closes the connection.
-fn ask(address: SocketAddr, version: i16, request: &Request) -> Option<Response> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let frame = wire::encode_request(1, "test", version, request).unwrap();
-    stream.write_all(&(frame.len() as u32).to_be_bytes()).ok()?;
-    stream.write_all(&frame).ok()?;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).ok()?;
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).ok()?;
-    let (_, response) = wire::parse_response(request.api(), version, answer.into()).unwrap();
-    Some(response)
+pub fn ask(address: SocketAddr, version: i16, request: &Request) -> Option<Response> {
+    let mut client = Client::connect(&address.to_string(), PATIENCE).ok()?;
+    match client.ask(version, request) {
+        Ok(response) => Some(response),
+        Err(ClientError::Broken { .. }) => None,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// One record to partition 0; gives its offset.

@@ -1,8 +1,8 @@
 //! A real cluster for tests: controllers (one, or three voters) and three brokers as processes of the built binary, on
 //! loopback, in a temporary directory. Killed, by pid, when dropped.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -17,9 +17,10 @@ use ackmark::driver::spec::{CellSpec, Retry};
 use ackmark::node::controller::describe_quorum;
 use ackmark::storage::default_route;
 use ackmark::types::{Acks, BrokerId, DurabilityMode, EngineKind};
-use ackmark::wire::{self, ApiKey, Request, Response};
+use ackmark::wire::{Request, Response};
 use kafka_protocol::messages::MetadataRequest;
 
+use crate::client;
 use crate::metrics::Metrics;
 
 const BROKERS: i32 = 3;
@@ -309,18 +310,10 @@ impl Cluster {
 /// Asks a broker how many brokers it would tell a client of.
 fn live_brokers(address: SocketAddr) -> usize {
     const VERSION: i16 = 4;
-    let mut stream = TcpStream::connect(address).unwrap();
     let request = Request::Metadata(MetadataRequest::default().with_topics(Some(Vec::new())));
-    let frame = wire::encode_request(1, "test", VERSION, &request).unwrap();
-    stream.write_all(&(frame.len() as u32).to_be_bytes()).unwrap();
-    stream.write_all(&frame).unwrap();
-    let mut length = [0; 4];
-    stream.read_exact(&mut length).unwrap();
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).unwrap();
-    match wire::parse_response(ApiKey::Metadata, VERSION, answer.into()).unwrap() {
-        (_, Response::Metadata(metadata)) => metadata.brokers.len(),
-        (_, other) => panic!("{other:?}"),
+    match client::ask(address, VERSION, &request).expect("the broker answers") {
+        Response::Metadata(metadata) => metadata.brokers.len(),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -328,9 +321,10 @@ fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Voters must know each other's ports before any listens; these were free a moment ago.
+/// Voters must know each other's ports before any listens; these were free a moment ago. Connections
+/// on this host start from 127.0.0.1: none takes a port here while its node is down.
 fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.100:0").unwrap()).collect();
     held.iter().map(|listener| listener.local_addr().unwrap()).collect()
 }
 
@@ -410,6 +404,7 @@ pub fn small_cell(topic: &str, acks: Acks) -> CellSpec {
         retry: Retry::Never,
         request_timeout: Duration::from_secs(10),
         setup_timeout: Duration::from_secs(30),
+        injected_slowdown: 0.0,
     }
 }
 

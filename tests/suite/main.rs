@@ -9,6 +9,7 @@ mod commands;
 mod faults;
 mod golden;
 mod html;
+mod judging;
 mod kcat;
 mod live;
 mod local_cluster;

@@ -127,9 +127,12 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
     assert_eq!(result.cells.len(), 2);
     for cell in &result.cells {
         let counts = &cell.counts;
-        assert_eq!(counts.due_records, 500, "{}", cell.name);
-        assert_eq!(counts.acknowledged_records, 500, "{}", cell.name);
-        assert_eq!(counts.consumed_records, 500, "{}", cell.name);
+        // A batch counts by its oldest record: where the driver is late as warm-up ends, the first
+        // measured records leave in a batch of the warm-up.
+        let due = counts.due_records;
+        assert!((400..=500).contains(&due), "{}: {due}", cell.name);
+        assert_eq!(counts.acknowledged_records, due, "{}", cell.name);
+        assert_eq!(counts.consumed_records, due, "{}", cell.name);
         let latencies =
             [&cell.latency.acknowledged, &cell.latency.committed, &cell.latency.consumed];
         for latency in latencies {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::settings::Whose;
 use super::{AdminError, accepted};
-use crate::scenario::client::Client;
+use crate::node::client::Client;
 use crate::types::TopicId;
 use crate::wire::{ApiKey, Request, Response};
 

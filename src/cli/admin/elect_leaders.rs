@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::cluster::Partition;
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
-use crate::scenario::client::Client;
+use crate::node::client::Client;
 use crate::types::{BrokerId, ErrorCode, PartitionId};
 use crate::wire::{
     ApiKey, ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic, Request, Response,

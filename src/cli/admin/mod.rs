@@ -22,7 +22,7 @@ pub use self::elect_leaders::{ElectLeadersArguments, run as run_elect_leaders};
 pub use self::quorum::{QuorumArguments, run as run_quorum};
 pub use self::topics::{TopicsArguments, run as run_topics};
 use super::exit::Failure;
-use crate::scenario::client::{Client, ClientError};
+use crate::node::client::{Client, ClientError};
 use crate::types::ErrorCode;
 
 /// Wait for a connection, and for each answer.

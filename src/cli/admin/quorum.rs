@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
-use crate::scenario::client::Client;
+use crate::node::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const VERSION: i16 = 2;

@@ -7,7 +7,7 @@ use kafka_protocol::messages::incremental_alter_configs_request::{
 };
 
 use super::{AdminError, accepted};
-use crate::scenario::client::Client;
+use crate::node::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const VERSION: i16 = 1;

@@ -12,7 +12,7 @@ use super::cluster::Topic;
 use super::settings::{SettingsArguments, Whose};
 use super::{AdminError, ClusterArguments, accepted, table};
 use crate::cli::exit::{Exit, Failure};
-use crate::scenario::client::Client;
+use crate::node::client::Client;
 use crate::wire::{ApiKey, Request, Response};
 
 const CREATE_VERSION: i16 = 7;

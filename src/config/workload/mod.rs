@@ -135,6 +135,9 @@ pub struct Load {
     pub retry: Retry,
     /// A request unanswered for this long has failed, and its connection is closed.
     pub request_timeout: Duration,
+    /// Delay of each acknowledgement, as a share of its latency: to show that a gate notices. Never
+    /// from a file; 0 but for `--inject-slowdown`, and said loudly in the result.
+    pub injected_slowdown: f64,
 }
 
 /// `load.retry`: what becomes of a batch whose produce request failed.
@@ -259,6 +262,12 @@ impl Workload {
             self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
             self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
         }
+        self
+    }
+
+    /// The same cells, slowed down on purpose: `--inject-slowdown`.
+    pub fn slowed_down(mut self, share: f64) -> Workload {
+        self.load.injected_slowdown = share;
         self
     }
 

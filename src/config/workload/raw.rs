@@ -390,6 +390,7 @@ fn load(source: &Source<'_>, raw: &RawLoad, has_faults: bool) -> Result<Load, Co
             &raw.request_timeout,
             defaults::REQUEST_TIMEOUT,
         )?,
+        injected_slowdown: 0.0,
     })
 }
 

@@ -1,13 +1,14 @@
 //! What comes back to the producer, or does not: acknowledgements, refusals, lost connections,
 //! requests out for too long; and which batches are sent again.
 
+use std::hint;
 use std::time::Duration;
 
 use bytes::BytesMut;
 
 use crate::driver::messages::{self, ProduceAnswer};
 use crate::driver::outcome::Failure;
-use crate::driver::recorder::Recorder;
+use crate::driver::recorder::{BatchFacts, Recorder};
 use crate::driver::spec::Retry;
 use crate::engine::ConnectionId;
 use crate::types::{ErrorCode, MonotonicTime};
@@ -17,6 +18,10 @@ use super::{InFlight, Producers, Round, index_of};
 /// Pause before a failed batch is sent again: an election or a restart takes longer, and a refusal
 /// would only be repeated.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest an injected slowdown holds one acknowledgement back: answers that a stall delayed come
+/// together, and holding each back by its share of the stall would make the stall endless.
+const INJECTED_DELAY_MAX: Duration = Duration::from_micros(150);
 
 impl Producers {
     /// The engine says that a connection is gone: what was out on it has failed. Whether it was one
@@ -73,10 +78,32 @@ impl Producers {
             self.fail(round, out, Failure::Malformed, received);
             return;
         };
+        let received = self.held_back(round, facts, received);
         round.recorder.acknowledged(facts, base_offset, answer.stamps, received);
         if let Some(tracker) = round.trackers.get_mut(index_of(facts.partition)) {
             tracker.acknowledged(base_offset.plus(i64::from(facts.records)));
         }
+    }
+
+    /// When an answer read at `received` counts as read: then, but for an injected slowdown.
+    fn held_back(
+        &self,
+        round: &Round<'_>,
+        facts: &BatchFacts,
+        received: MonotonicTime,
+    ) -> MonotonicTime {
+        if self.rules.injected_slowdown == 0.0 {
+            return received;
+        }
+        let latency = received.since(facts.intended);
+        let delay = latency.mul_f64(self.rules.injected_slowdown).min(INJECTED_DELAY_MAX);
+        let until = received.plus(delay);
+        let mut now = round.io.now();
+        while now < until {
+            hint::spin_loop();
+            now = round.io.now();
+        }
+        now
     }
 
     /// Gives up everything that is not answered and not sent; what was due from `measured_from_ns`

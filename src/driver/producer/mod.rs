@@ -87,6 +87,8 @@ struct Rules {
     window_total: usize,
     /// Under `acks=0`, instead: bytes the socket has not taken.
     unsent_bytes_max: usize,
+    /// As in the [`CellSpec`].
+    injected_slowdown: f64,
 }
 
 /// All producer connections of a cell.
@@ -133,6 +135,7 @@ impl Producers {
                 window: window_total.unwrap_or(spec.in_flight_max),
                 window_total: window_total.unwrap_or(usize::MAX),
                 unsent_bytes_max: spec.in_flight_max.saturating_mul(spec.batch_bytes),
+                injected_slowdown: spec.injected_slowdown,
             },
             began: MonotonicTime::ZERO,
             partitions: (0..spec.partitions).map(partition).collect(),

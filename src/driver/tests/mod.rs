@@ -54,6 +54,7 @@ fn spec() -> CellSpec {
         retry: Retry::Never,
         request_timeout: Duration::from_secs(2),
         setup_timeout: Duration::from_secs(10),
+        injected_slowdown: 0.0,
     }
 }
 

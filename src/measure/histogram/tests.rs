@@ -190,3 +190,97 @@ proptest! {
         prop_assert_eq!(back.to_base64(), text);
     }
 }
+
+/// A reader of HdrHistogram's V2 format that shares no code with the writer, from the published
+/// layout (spec/measurement.md 2.3): compressed cookie and length; then cookie, payload length,
+/// normalizing offset, digits, lowest and highest value, ratio; then counts as ZigZag LEB128 with at
+/// most nine bytes, a negative one standing for that many empty buckets.
+mod published_format {
+    use std::io::Read;
+
+    use super::*;
+
+    /// For three digits: the first power of two that resolves 2 * 10^3.
+    const SUB_BUCKETS: u64 = 2_048;
+
+    fn u32_at(bytes: &[u8], at: usize) -> u32 {
+        u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    fn u64_at(bytes: &[u8], at: usize) -> u64 {
+        u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    }
+
+    fn zigzag(bytes: &mut std::slice::Iter<'_, u8>) -> Option<i64> {
+        let mut value = 0_u64;
+        for index in 0..9 {
+            let byte = u64::from(*bytes.next()?);
+            // The ninth byte has no continuation bit: all eight count.
+            let (bits, more) =
+                if index < 8 { (byte & 0x7f, byte & 0x80 != 0) } else { (byte, false) };
+            value |= bits << (7 * index);
+            if !more {
+                break;
+            }
+        }
+        Some((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// The smallest value of the bucket at `index`.
+    fn lowest(index: u64) -> u64 {
+        let half = SUB_BUCKETS / 2;
+        match index / half {
+            0 => index,
+            group => (index % half + half) << (group - 1),
+        }
+    }
+
+    fn read(text: &str) -> Vec<(u64, u64)> {
+        let bytes = BASE64.decode(text).expect("base64");
+        assert_eq!(u32_at(&bytes, 0), 0x1c84_9304 | 0x10, "compressed V2");
+        assert_eq!(u32_at(&bytes, 4) as usize, bytes.len() - 8, "compressed length");
+        let mut inner = Vec::new();
+        flate2::read::ZlibDecoder::new(&bytes[8..]).read_to_end(&mut inner).expect("zlib");
+        assert_eq!(u32_at(&inner, 0), 0x1c84_9303 | 0x10, "V2");
+        assert_eq!(u32_at(&inner, 4) as usize, inner.len() - 40, "payload length");
+        assert_eq!(u32_at(&inner, 8), 0, "normalizing offset");
+        assert_eq!(u32_at(&inner, 12), 3, "significant digits");
+        assert_eq!(u64_at(&inner, 16), 1, "lowest discernible value");
+        assert!(u64_at(&inner, 24) >= LatencyHistogram::TRACKED_MAX_NS, "highest trackable value");
+        assert_eq!(f64::from_bits(u64_at(&inner, 32)), 1.0, "integer to double ratio");
+        let mut payload = inner[40..].iter();
+        let (mut index, mut found) = (0, Vec::new());
+        while let Some(count) = zigzag(&mut payload) {
+            match u64::try_from(count) {
+                Ok(count) => {
+                    if count > 0 {
+                        found.push((lowest(index), count));
+                    }
+                    index += 1;
+                }
+                Err(_) => index += count.unsigned_abs(),
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_is_what_was_counted(
+            samples in prop::collection::vec((1_u64..LatencyHistogram::TRACKED_MAX_NS, 1_u64..1 << 40), 1..40)
+        ) {
+            let mut histogram = LatencyHistogram::new();
+            samples.iter().for_each(|(value, count)| histogram.record_n_ns(*value, *count));
+            let read = read(&histogram.to_base64());
+            let total: u64 = samples.iter().map(|(_, count)| count).sum();
+            prop_assert_eq!(read.iter().map(|(_, count)| count).sum::<u64>(), total);
+            // A bucket spans at most a thousandth, so its smallest value is near each sample.
+            for (value, _) in &samples {
+                let near = |lowest: u64| lowest <= *value && value - lowest <= value / 1_000;
+                prop_assert!(read.iter().any(|(lowest, _)| near(*lowest)), "{} in {:?}", value, read);
+            }
+            let own: Vec<u64> = histogram.buckets().iter().map(|(_, count)| *count).collect();
+            prop_assert_eq!(read.iter().map(|(_, count)| *count).collect::<Vec<_>>(), own);
+        }
+    }
+}

@@ -1,8 +1,6 @@
 //! What the metadata log means for this broker: replicas to host, roles to take, questions about the
 //! cluster to answer.
 
-use std::collections::BTreeSet;
-
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
@@ -36,15 +34,6 @@ const BROKER_RESOURCE: i8 = 4;
 /// "Not computed", in Kafka's authorized-operations fields.
 pub(super) const OPERATIONS_UNKNOWN: i32 = i32::MIN;
 
-/// What records touch that roles have not followed yet.
-#[derive(Default)]
-pub(super) struct Touched {
-    partitions: BTreeSet<TopicPartition>,
-    removed: Vec<(TopicPartition, PartitionMetadata)>,
-    brokers: bool,
-    settings: bool,
-}
-
 impl Shard {
     /// This broker's epoch, from registration on.
     pub(super) fn registered(&mut self, epoch: BrokerEpoch) {
@@ -54,12 +43,12 @@ impl Shard {
         }
     }
 
-    /// Applies committed records. Roles follow from this broker's registration on: partitions first, then settings (spec/kip966.md 1.2 item 7).
+    /// Applies committed records. Roles follow from this broker's registration on: partitions first,
+    /// then settings (spec/kip966.md 1.2 item 7).
     pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
         let mut touched = std::mem::take(&mut self.touched);
         for (offset, record) in records {
-            self.note(record, &mut touched);
-            if let Err(error) = self.metadata.apply(*offset, record) {
+            if let Err(error) = touched.apply(&mut self.metadata, *offset, record) {
                 return self.fail(error.into());
             }
         }
@@ -79,29 +68,6 @@ impl Shard {
         }
         if touched.settings {
             self.for_all_replicas(io, |shard, topic| Input::Settings(shard.settings(topic)));
-        }
-    }
-
-    fn note(&self, record: &Record, touched: &mut Touched) {
-        match record {
-            Record::RegisterBroker(_)
-            | Record::UnregisterBroker { .. }
-            | Record::BrokerRegistrationChange(_) => touched.brokers = true,
-            Record::Partition(partition) => _ = touched.partitions.insert(partition.id),
-            Record::PartitionChange(change) => _ = touched.partitions.insert(change.id),
-            // What is not set follows from the feature level.
-            Record::Config { .. } | Record::FeatureLevel { .. } => touched.settings = true,
-            Record::ClearElr { .. } => {
-                touched.partitions.extend(self.metadata.partitions().map(|(id, _)| id));
-            }
-            Record::RemoveTopic { id } => {
-                let partitions = self.metadata.partitions();
-                let removed = partitions.filter(|(partition, _)| partition.topic == *id);
-                touched
-                    .removed
-                    .extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
-            }
-            Record::Topic { .. } | Record::ProducerIds { .. } => {}
         }
     }
 
@@ -183,17 +149,10 @@ impl Shard {
     }
 
     fn settings(&self, topic: TopicId) -> Settings {
-        let name = self.metadata.topic(topic).map_or("", |topic| &topic.name);
-        let config = self.metadata.topic_config(name);
-        Settings {
-            min_isr: config.min_isr,
-            hwm_gate: config.hwm_gate,
-            isr_wait: config.isr_wait,
-            isr_expand: config.isr_expand,
-            produce_under_min_isr: config.produce_under_min_isr,
-            lag_time_max: self.config.replica_lag_time_max,
-            fetch_backoff: self.config.replica_fetch_backoff,
-        }
+        let config = &self.config;
+        let (lag_time_max, fetch_backoff) =
+            (config.replica_lag_time_max, config.replica_fetch_backoff);
+        self.metadata.partition_settings(topic, lag_time_max, fetch_backoff)
     }
 
     // --- answers about the cluster ---------------------------------------------------------------

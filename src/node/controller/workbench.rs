@@ -1,12 +1,10 @@
-//! A client that plays the brokers of a cluster, for measuring a controller: blocking, one request
-//! at a time, nothing in between but the socket.
+//! A client that plays the brokers of a cluster, for measuring a controller: one request at a time,
+//! nothing in between but the socket.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
 use kafka_protocol::messages::alter_partition_request::{BrokerState, PartitionData, TopicData};
 use kafka_protocol::messages::broker_registration_request::{Feature, Listener};
 use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopic};
@@ -19,6 +17,7 @@ use uuid::Uuid;
 
 use super::metadata_log::MetadataLogError;
 use super::raft::seed_snapshot;
+use crate::node::client::{Client, ClientError};
 use crate::protocol::metadata::{
     ClusterMetadata, FeatureRange, METADATA_VERSION, METADATA_VERSION_FEATURE, Partition, Record,
     supported_features,
@@ -26,7 +25,7 @@ use crate::protocol::metadata::{
 use crate::types::{
     BrokerId, ErrorCode, LeaderEpoch, Offset, PartitionEpoch, PartitionId, TopicId, TopicPartition,
 };
-use crate::wire::{self, Request, Response, WireError};
+use crate::wire::{Request, Response};
 
 const REGISTRATION_VERSION: i16 = 4;
 const HEARTBEAT_VERSION: i16 = 1;
@@ -40,17 +39,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why the controller could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkbenchError {
-    /// The connection failed.
-    #[error("controller {address}: {source}")]
-    Connection {
-        /// The controller's address.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// An answer makes no sense.
-    #[error("the controller's answer: {0}")]
-    Wire(#[from] WireError),
+    /// The connection failed, or an answer makes no sense.
+    #[error("controller: {0}")]
+    Client(#[from] ClientError),
     /// An answer is for another request.
     #[error("the controller answered something else than {0}")]
     Answer(&'static str),
@@ -70,8 +61,7 @@ pub enum WorkbenchError {
 /// A topic led by one broker, all of whose partitions have an ISR of three or of two.
 #[derive(Debug)]
 pub struct Workbench {
-    address: SocketAddr,
-    stream: TcpStream,
+    client: Client,
     epochs: Vec<i64>,
     topic: Uuid,
     /// Equal for all partitions: each change is one of every partition that was asked for.
@@ -88,14 +78,9 @@ impl Workbench {
         cluster_id: &str,
         partitions: usize,
     ) -> Result<Workbench, WorkbenchError> {
-        let connected = TcpStream::connect(address).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            Ok(stream)
-        });
-        let stream = connected.map_err(|source| WorkbenchError::Connection { address, source })?;
+        let client = Client::connect(&address.to_string(), PATIENCE)?;
         let (epochs, topic, partition_epochs) = (Vec::new(), Uuid::nil(), vec![0; partitions]);
-        let mut bench = Workbench { address, stream, epochs, topic, partition_epochs };
+        let mut bench = Workbench { client, epochs, topic, partition_epochs };
         for broker in BROKERS {
             let epoch = bench.register(broker, cluster_id)?;
             bench.epochs.push(epoch);
@@ -112,7 +97,7 @@ impl Workbench {
     /// [`WorkbenchError`].
     pub fn alter(&mut self, count: usize) -> Result<(), WorkbenchError> {
         let request = self.alteration(count);
-        let answer = self.ask(ALTER_PARTITION_VERSION, &request)?;
+        let answer = self.client.ask(ALTER_PARTITION_VERSION, &request)?;
         let Response::AlterPartition(answer) = answer else {
             return Err(WorkbenchError::Answer("AlterPartition"));
         };
@@ -167,7 +152,7 @@ impl Workbench {
             .with_features(supported_features().into_iter().map(feature).collect())
             .with_log_dirs(vec![Uuid::new_v4()]);
         let request = Request::BrokerRegistration(request);
-        match self.ask(REGISTRATION_VERSION, &request)? {
+        match self.client.ask(REGISTRATION_VERSION, &request)? {
             Response::BrokerRegistration(answer) => {
                 checked("BrokerRegistration", answer.error_code).map(|()| answer.broker_epoch)
             }
@@ -180,7 +165,7 @@ impl Workbench {
             .with_broker_id(broker.into())
             .with_broker_epoch(epoch)
             .with_current_metadata_offset(epoch);
-        match self.ask(HEARTBEAT_VERSION, &Request::BrokerHeartbeat(request))? {
+        match self.client.ask(HEARTBEAT_VERSION, &Request::BrokerHeartbeat(request))? {
             Response::BrokerHeartbeat(answer) => checked("BrokerHeartbeat", answer.error_code),
             _ => Err(WorkbenchError::Answer("BrokerHeartbeat")),
         }
@@ -198,7 +183,7 @@ impl Workbench {
             .with_replication_factor(-1)
             .with_assignments((0..partitions).map(assignment).collect());
         let request = CreateTopicsRequest::default().with_topics(vec![topic]);
-        match self.ask(CREATE_TOPICS_VERSION, &Request::CreateTopics(request))? {
+        match self.client.ask(CREATE_TOPICS_VERSION, &Request::CreateTopics(request))? {
             Response::CreateTopics(answer) => {
                 let [topic] = answer.topics.as_slice() else {
                     return Err(WorkbenchError::Answer("CreateTopics"));
@@ -208,25 +193,6 @@ impl Workbench {
             }
             _ => Err(WorkbenchError::Answer("CreateTopics")),
         }
-    }
-
-    fn ask(&mut self, version: i16, request: &Request) -> Result<Response, WorkbenchError> {
-        let frame = wire::encode_request(0, "ackmark-bench", version, request)?;
-        let answer = self.exchange(&frame);
-        let address = self.address;
-        let answer = answer.map_err(|source| WorkbenchError::Connection { address, source })?;
-        Ok(wire::parse_response(request.api(), version, Bytes::from(answer))?.1)
-    }
-
-    fn exchange(&mut self, frame: &[u8]) -> io::Result<Vec<u8>> {
-        let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
-        self.stream.write_all(&[&length.to_be_bytes()[..], frame].concat())?;
-        let mut length = [0; 4];
-        self.stream.read_exact(&mut length)?;
-        let length = usize::try_from(u32::from_be_bytes(length)).map_err(io::Error::other)?;
-        let mut answer = vec![0; length];
-        self.stream.read_exact(&mut answer)?;
-        Ok(answer)
     }
 }
 

@@ -7,6 +7,7 @@ mod record;
 mod registration;
 mod snapshot;
 pub mod topic_config;
+mod touched;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use record::{
 };
 pub use registration::{BrokerRegistration, PartitionRegistration};
 pub use topic_config::{ConfigError, TopicConfig};
+pub use touched::Touched;
 
 /// Feature that turns eligible leader replicas on: 0 off, 1 the last leader is remembered, 2 every
 /// last known ELR member is (the KIP's own design).

@@ -84,14 +84,21 @@ impl Leader {
         metadata: PartitionMetadata,
         out: &mut Vec<Output>,
     ) {
-        let new_epoch = metadata.leader_epoch > self.term.leader_epoch;
+        let epochs_passed = metadata.leader_epoch.0 - self.term.leader_epoch.0;
+        if epochs_passed > 1 {
+            // Somebody else may have led between, and followers may have cut their logs for it: as
+            // for a new leader, nothing is known of them (simulation, seed 9747).
+            self.followers.clear();
+        }
         self.adopt(local, metadata);
-        if new_epoch {
+        if epochs_passed == 1 {
             let end = local.log.log_end_offset;
             for follower in &mut self.followers {
                 let in_sync = follower.in_maximal_isr.then_some(now);
                 follower.continue_in_new_epoch(end, in_sync);
             }
+        }
+        if epochs_passed > 0 {
             self.begin_epoch(local, now);
         }
         let (term, followers) = (self.term, &self.followers);

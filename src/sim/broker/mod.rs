@@ -12,12 +12,11 @@ use std::time::Duration;
 
 use self::controller_link::ControllerLink;
 use self::hosted::Hosted;
-use self::metadata::Touched;
 use super::disk::Disk;
 use super::history::WriteId;
 use super::message::{Address, CallId, Envelope, Message};
 use super::replica::{Durability, Flush, Replica};
-use crate::protocol::metadata::{ClusterMetadata, Record};
+use crate::protocol::metadata::{ClusterMetadata, Record, Touched};
 use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, MonotonicTime, Offset, TopicPartition};
 
 /// What all brokers of a run share.
@@ -218,14 +217,17 @@ impl Broker {
         self.process.as_ref()?.end.as_ref()
     }
 
-    /// Ends a process that stopped in an orderly way: flushes, then leaves the mark.
-    pub fn close(&mut self) {
+    /// Ends a process that stopped in an orderly way: flushes, then leaves the mark. Returns whether
+    /// there is one: a process that has not learnt its epoch has none to leave, and its broker's next
+    /// registration counts as unclean.
+    pub fn close(&mut self) -> bool {
         let epoch = self.process.as_ref().and_then(|process| process.epoch);
         self.kill();
         for disk in self.disks.values_mut() {
             disk.flush(disk.end());
         }
         self.mark = epoch;
+        epoch.is_some()
     }
 
     /// Asks the process to stop.

@@ -140,7 +140,9 @@ impl World<'_> {
             }
             Some(End::Clean) => {
                 self.trace.detail(|| format!("broker {id} stops cleanly"));
-                self.brokers[index].close();
+                if !self.brokers[index].close() {
+                    self.note_unclean_end(id);
+                }
                 self.start_later(id);
                 Ok(())
             }

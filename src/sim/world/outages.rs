@@ -37,7 +37,6 @@ impl World<'_> {
     /// The process ends without the mark; with a power failure some of what was not flushed goes.
     pub(super) fn end_uncleanly(&mut self, index: usize, power_fails: bool) -> Outcome {
         let id = self.brokers[index].id();
-        let registered = self.controller.metadata().broker(id).map(|broker| broker.epoch);
         self.brokers[index].kill();
         let mut lost_count = 0;
         if power_fails {
@@ -51,12 +50,18 @@ impl World<'_> {
         self.trace.event(self.now, || {
             format!("broker {id} ends uncleanly and loses {lost_count} batches")
         });
-        self.stats.unclean_ends += 1;
         self.stats.batches_lost += lost_count as u64;
-        self.unclean.insert(id, registered);
-        self.histories.values_mut().for_each(|history| history.crashed(id, registered));
+        self.note_unclean_end(id);
         self.start_later(id);
         self.check(Cause::Other)
+    }
+
+    /// The broker's next registration will be an unclean one.
+    pub(super) fn note_unclean_end(&mut self, id: BrokerId) {
+        let registered = self.controller.metadata().broker(id).map(|broker| broker.epoch);
+        self.stats.unclean_ends += 1;
+        self.unclean.insert(id, registered);
+        self.histories.values_mut().for_each(|history| history.crashed(id, registered));
     }
 
     pub(super) fn fail_something(&mut self) -> Outcome {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use ackmark::protocol::controller::{Heartbeat, Request};
-use ackmark::sim::broker::metadata::Touched;
+use ackmark::protocol::metadata::Touched;
+use ackmark::sim::broker::metadata;
 use ackmark::sim::disk::Disk;
 use ackmark::sim::invariants::{self, Cause, Present, Promises, ReplicaView, View};
 use ackmark::sim::replica::Cargo;
@@ -82,9 +83,9 @@ impl Cluster {
         let mut touched = Touched::default();
         let metadata = Arc::make_mut(&mut process.metadata);
         for (offset, record) in (0..).zip(log.iter()).take(end).skip(from) {
-            touched.apply(metadata, Offset(offset), record);
+            metadata::apply(&mut touched, metadata, Offset(offset), record);
         }
-        let inputs = touched.inputs(metadata, PARTITION, &broker_settings());
+        let inputs = metadata::inputs(&touched, metadata, PARTITION, &broker_settings());
         for input in inputs {
             self.step(broker, input, Cargo::Nothing);
         }

@@ -1,14 +1,16 @@
 //! Bytes to records to cluster metadata.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use crate::node::controller::metadata_log::MetadataLogError;
+use crate::node::controller::metadata_log::{MetadataLogError, at};
 use crate::protocol::metadata::{ApplyError, ClusterMetadata, Record};
-use crate::record::{BatchError, batches, check_crc, records};
+use crate::record::{BatchError, HEADER_BYTES, batches, check_crc, declared_bytes, records};
 use crate::types::Offset;
 use crate::wire::decode_metadata_record;
 
@@ -17,38 +19,95 @@ const CHUNK_RECORDS: usize = 256;
 /// Chunks under way: whichever thread is faster waits.
 const CHUNKS: usize = 16;
 
-/// What a snapshot's records add up to. A second thread decodes what this one applies: each half of
-/// the work mostly waits for fresh memory.
-pub(super) fn restore(bytes: &Bytes, path: &Path) -> Result<ClusterMetadata, MetadataLogError> {
+/// What a snapshot's records add up to, from whole batches in a row. A second thread decodes what
+/// this one applies: each half of the work mostly waits for fresh memory.
+pub(super) fn restore(
+    pieces: impl Iterator<Item = Bytes> + Send,
+    path: &Path,
+) -> Result<ClusterMetadata, MetadataLogError> {
     let mut metadata = ClusterMetadata::default();
     thread::scope(|scope| {
         let (decoded, chunks) = mpsc::sync_channel(CHUNKS);
-        let decoder = scope.spawn(move || decode(bytes, path, &decoded));
+        let decoder = scope.spawn(move || decode(pieces, path, &decoded));
         let applied = metadata.take_all(chunks.into_iter().flatten());
         applied.map_err(|source| misfit(path, source))?;
-        // A panic of the decoder is this thread's too.
-        decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        join(decoder)
     })?;
     Ok(metadata)
+}
+
+/// As [`restore`] from `file`, which fills `bytes`: a batch is decoded while the next one is read.
+pub(super) fn restore_while_reading(
+    file: &File,
+    bytes: &mut [u8],
+    path: &Path,
+) -> Result<ClusterMetadata, MetadataLogError> {
+    thread::scope(|scope| {
+        let (read, pieces) = mpsc::sync_channel(CHUNKS);
+        let reader = scope.spawn(move || read_batches(file, bytes, &read));
+        let mut copies = BytesMut::new();
+        let pieces = pieces.into_iter().map(move |piece: &[u8]| {
+            // The same memory for all of them: each is gone before the next one comes.
+            copies.extend_from_slice(piece);
+            copies.split().freeze()
+        });
+        let restored = restore(pieces, path);
+        at(path, "read", join(reader))?;
+        restored
+    })
+}
+
+fn read_batches<'a>(
+    mut file: &File,
+    mut rest: &'a mut [u8],
+    read: &mpsc::SyncSender<&'a [u8]>,
+) -> io::Result<()> {
+    while !rest.is_empty() {
+        let head_bytes = HEADER_BYTES.min(rest.len());
+        file.read_exact(&mut rest[..head_bytes])?;
+        // What is no batch, whoever decodes it says so.
+        let size = batch_bytes(&rest[..head_bytes]).unwrap_or(rest.len()).min(rest.len());
+        let (batch, after) = rest.split_at_mut(size);
+        file.read_exact(&mut batch[head_bytes..])?;
+        // Nobody listens any more once a batch made no sense: that is the error then.
+        let _ = read.send(batch);
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Size of the batch that begins with `head`, by what that claims.
+fn batch_bytes(head: &[u8]) -> Option<usize> {
+    let claimed = (head.len() == HEADER_BYTES).then(|| declared_bytes(head))?;
+    usize::try_from(claimed).ok().filter(|&size| size >= HEADER_BYTES)
+}
+
+/// A panic of the other thread is this one's too.
+fn join<T>(other: thread::ScopedJoinHandle<'_, T>) -> T {
+    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 type Chunk = Vec<(Offset, Record)>;
 
 fn decode(
-    bytes: &Bytes,
+    pieces: impl Iterator<Item = Bytes>,
     path: &Path,
     decoded: &mpsc::SyncSender<Chunk>,
 ) -> Result<(), MetadataLogError> {
     let mut chunk = Chunk::with_capacity(CHUNK_RECORDS);
-    for_each(bytes, path, |offset, record| {
-        chunk.push((offset, record));
-        if chunk.len() == CHUNK_RECORDS {
-            let full = std::mem::replace(&mut chunk, Chunk::with_capacity(CHUNK_RECORDS));
-            // Nobody listens any more once a record did not fit: that is the error then.
-            let _ = decoded.send(full);
-        }
-        Ok(())
-    })?;
+    let mut position = 0;
+    for piece in pieces {
+        for_each(&piece, position, path, |offset, record| {
+            chunk.push((offset, record));
+            if chunk.len() == CHUNK_RECORDS {
+                let full = std::mem::replace(&mut chunk, Chunk::with_capacity(CHUNK_RECORDS));
+                // Nobody listens any more once a record did not fit: that is the error then.
+                let _ = decoded.send(full);
+            }
+            Ok(())
+        })?;
+        position += piece.len() as u64;
+    }
     let _ = decoded.send(chunk);
     Ok(())
 }
@@ -59,7 +118,7 @@ pub(super) fn for_each_record(
     path: &Path,
     mut apply: impl FnMut(Offset, Record) -> Result<(), ApplyError>,
 ) -> Result<(), MetadataLogError> {
-    for_each(bytes, path, |offset, record| {
+    for_each(bytes, 0, path, |offset, record| {
         apply(offset, record).map_err(|source| misfit(path, source))
     })
 }
@@ -68,12 +127,14 @@ fn misfit(path: &Path, source: ApplyError) -> MetadataLogError {
     MetadataLogError::Misfit { path: path.to_owned(), source }
 }
 
+/// `start` is where `bytes` begin, `position` where a damaged batch does.
 fn for_each(
     bytes: &Bytes,
+    start: u64,
     path: &Path,
     mut take: impl FnMut(Offset, Record) -> Result<(), MetadataLogError>,
 ) -> Result<(), MetadataLogError> {
-    let mut position = 0;
+    let mut position = start;
     for found in batches(bytes) {
         let damaged = |source: BatchError| {
             let path = path.to_owned();
@@ -93,7 +154,7 @@ fn for_each(
                 take(offset, record)?;
             }
         }
-        position = range.end as u64;
+        position = start + range.end as u64;
     }
     Ok(())
 }

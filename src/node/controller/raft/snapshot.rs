@@ -12,7 +12,7 @@ use openraft::Membership;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{SNAPSHOT_HEADER, control_batch, control_record, entry_id, log_id};
-use super::replay::restore;
+use super::replay::{restore, restore_while_reading};
 use super::{LogId, SnapshotMeta, StoredMembership};
 use crate::node::controller::metadata_log::{
     self, EntryId, MetadataLogError, SnapshotPoint, at, sync_directory,
@@ -81,7 +81,7 @@ impl Snapshot {
 
     /// The state.
     pub(super) fn metadata(&self, path: &Path) -> Result<ClusterMetadata, MetadataLogError> {
-        restore(&self.records(), path)
+        restore(std::iter::once(self.records()), path)
     }
 
     /// The records, as batches with rising offsets below the end offset.
@@ -110,11 +110,18 @@ impl Snapshot {
     }
 }
 
-/// The latest snapshot in `directory`.
-pub(super) fn load(directory: &Path) -> Result<Option<Snapshot>, MetadataLogError> {
+/// The latest snapshot in `directory`, and the state in it.
+pub(super) fn load(
+    directory: &Path,
+) -> Result<Option<(Snapshot, ClusterMetadata)>, MetadataLogError> {
     let Some(path) = files(directory)?.pop() else { return Ok(None) };
-    let bytes = Bytes::from(at(&path, "read", fs::read(&path))?);
-    Snapshot::parse(bytes, &path).map(Some)
+    let file = at(&path, "open", File::open(&path))?;
+    let size_bytes = at(&path, "read", file.metadata())?.len();
+    let mut bytes = vec![0; usize::try_from(size_bytes).unwrap_or(usize::MAX)];
+    let restored = restore_while_reading(&file, &mut bytes, &path);
+    // A header that makes no sense is the better reason.
+    let snapshot = Snapshot::parse(Bytes::from(bytes), &path)?;
+    Ok(Some((snapshot, restored?)))
 }
 
 /// Makes a snapshot durable, then removes the ones before it.
@@ -174,8 +181,8 @@ pub fn seed_snapshot(
 pub(in crate::node::controller) fn load_snapshot(
     directory: &Path,
 ) -> Option<(ClusterMetadata, SnapshotPoint)> {
-    let snapshot = load(directory).expect("a whole snapshot")?;
-    Some((snapshot.metadata(directory).expect("whole records"), snapshot.point()))
+    let (snapshot, metadata) = load(directory).expect("a whole snapshot")?;
+    Some((metadata, snapshot.point()))
 }
 
 fn append_records(bytes: &mut BytesMut, all: &[(Offset, Record)], epoch: LeaderEpoch) {

@@ -71,17 +71,15 @@ impl Voter {
         data_dir: &Path,
     ) -> Result<(Voter, Recovery), MetadataLogError> {
         let directory = metadata_log::directory(data_dir)?;
-        let snapshot = snapshot::load(&directory)?.map(Rc::new);
+        let (snapshot, state) = match snapshot::load(&directory)? {
+            Some((snapshot, metadata)) => {
+                let (last, membership) = (Some(snapshot.last), snapshot.membership.clone());
+                (Some(Rc::new(snapshot)), State { metadata, last, membership })
+            }
+            None => (None, State::default()),
+        };
         let point = snapshot.as_ref().map(|snapshot| snapshot.point());
         let (log, recovery) = MetadataLog::open(&directory, point)?;
-        let state = match &snapshot {
-            Some(snapshot) => State {
-                metadata: snapshot.metadata(&directory)?,
-                last: Some(snapshot.last),
-                membership: snapshot.membership.clone(),
-            },
-            None => State::default(),
-        };
         let end_offset = state.metadata.end_offset();
         let epoch = point.map_or(LeaderEpoch(0), |point| point.last.epoch);
         let vote = VoteFile::open(&directory)?;

@@ -1,10 +1,14 @@
 //! Snapshots: taken, restarted from, sent to a voter that was away, read by brokers.
 
+use std::fs;
+
 use super::process::{Process, config};
 use super::trio::{Trio, wait};
 use crate::config::node::ControllerConfig;
-use crate::node::controller::describe_quorum;
-use crate::types::{ErrorCode, Offset};
+use crate::node::controller::raft::Quorum;
+use crate::node::controller::{describe_quorum, on_event_loop, seed};
+use crate::record::batches;
+use crate::types::{BrokerId, ErrorCode, Offset};
 
 const INTERVAL: u64 = 20;
 
@@ -65,4 +69,21 @@ fn a_voter_that_was_away_gets_the_snapshot() {
     for stored in trio.into_stored() {
         assert_eq!(stored, seen);
     }
+}
+
+/// A snapshot is decoded while it is read, batch by batch; errors still name the place in the file.
+#[test]
+fn damage_is_found_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = seed(dir.path(), BrokerId(100), 30_000).unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let batches: Vec<_> = batches(&bytes).map(|found| found.unwrap().1).collect();
+    assert!(batches.len() > 3, "{}", batches.len());
+    let damaged = batches.last().unwrap().clone();
+    bytes[damaged.end - 1] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let config = config(dir.path());
+    let refused = on_event_loop(async { Ok(Quorum::start(&config).await.map(drop)?) }).unwrap_err();
+    let place = format!("batch at byte {} is damaged", damaged.start);
+    assert!(refused.to_string().contains(&place), "{refused}");
 }

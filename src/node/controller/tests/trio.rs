@@ -27,7 +27,8 @@ pub(super) struct Trio {
 
 impl Trio {
     pub(super) fn start(snapshot_interval_entries: u64) -> Trio {
-        let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        // Connections on this host start from 127.0.0.1: none takes a port here while a voter is down.
+        let held = [(); 3].map(|()| TcpListener::bind("127.0.0.100:0").unwrap());
         let addresses = held.map(|listener| listener.local_addr().unwrap());
         let pairs = (0..3).flat_map(|from| (0..3).map(move |to| (from, to)));
         let links = pairs.filter(|(from, to)| from != to);

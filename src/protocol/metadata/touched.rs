@@ -1,0 +1,84 @@
+//! Which of a broker's replicas hear of committed records, and of what. The same for the broker, the
+//! simulation and the model, so that none of them can forget a kind of record alone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::cluster::{ApplyError, ClusterMetadata};
+use super::record::Record;
+use crate::protocol::partition::{PartitionMetadata, Settings};
+use crate::types::{Offset, TopicId, TopicPartition};
+
+/// What applied records touch and the machines of replicas have not been told yet. Partitions are to
+/// be told before settings (spec/kip966.md 1.2 item 7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Partitions with a new state.
+    pub partitions: BTreeSet<TopicPartition>,
+    /// Partitions that are no more, each with its last state.
+    pub removed: Vec<(TopicPartition, PartitionMetadata)>,
+    /// Whether any broker is another.
+    pub brokers: bool,
+    /// Whether any topic's settings may be others.
+    pub settings: bool,
+}
+
+impl Touched {
+    /// Applies a record and notes what it touches.
+    ///
+    /// # Errors
+    /// As [`ClusterMetadata::apply`].
+    pub fn apply(
+        &mut self,
+        metadata: &mut ClusterMetadata,
+        offset: Offset,
+        record: &Record,
+    ) -> Result<(), ApplyError> {
+        self.note(metadata, record);
+        metadata.apply(offset, record)
+    }
+
+    /// `record` is about to be applied to `metadata`.
+    fn note(&mut self, metadata: &ClusterMetadata, record: &Record) {
+        match record {
+            Record::RegisterBroker(_)
+            | Record::UnregisterBroker { .. }
+            | Record::BrokerRegistrationChange(_) => self.brokers = true,
+            Record::Partition(partition) => _ = self.partitions.insert(partition.id),
+            Record::PartitionChange(change) => _ = self.partitions.insert(change.id),
+            // What is not set follows from the feature level.
+            Record::Config { .. } | Record::FeatureLevel { .. } => self.settings = true,
+            Record::ClearElr { .. } => {
+                self.partitions.extend(metadata.partitions().map(|(id, _)| id));
+            }
+            Record::RemoveTopic { id } => {
+                let partitions = metadata.partitions();
+                let removed = partitions.filter(|(partition, _)| partition.topic == *id);
+                self.removed.extend(removed.map(|(id, last)| (id, last.to_partition_metadata())));
+            }
+            Record::Topic { .. } | Record::ProducerIds { .. } => {}
+        }
+    }
+}
+
+impl ClusterMetadata {
+    /// The settings of a topic's machines: the topic's own from here, the two durations from the
+    /// broker.
+    pub fn partition_settings(
+        &self,
+        topic: TopicId,
+        lag_time_max: Duration,
+        fetch_backoff: Duration,
+    ) -> Settings {
+        let config = self.topic_config(self.topic(topic).map_or("", |topic| &topic.name));
+        Settings {
+            min_isr: config.min_isr,
+            hwm_gate: config.hwm_gate,
+            isr_wait: config.isr_wait,
+            isr_expand: config.isr_expand,
+            produce_under_min_isr: config.produce_under_min_isr,
+            lag_time_max,
+            fetch_backoff,
+        }
+    }
+}
