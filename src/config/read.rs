@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
         field: &Field,
         meaning: impl Fn(&Scalar) -> Result<T, String>,
     ) -> Result<T, ConfigError> {
-        let start = field.is_none().then(|| self.table_start(key)).unwrap_or_default();
+        let start = if field.is_none() { self.table_start(key) } else { 0 };
         self.needed_in(start, key, field, meaning)
     }
 
