@@ -6,6 +6,8 @@ DATA ?= .
 # Where results go: OUT/NAME/TIME.
 OUT ?= results
 
+# Of everything random in `make torture`.
+SEED ?= 1
 # The browser that `make report-check` starts.
 CHROMIUM ?= chromium
 # How many seeds `make sim` runs of each profile.
@@ -82,6 +84,10 @@ bench-engines: build
 # fill every window: bytes per second over all replicas, and the memory it takes
 throughput: build
 	$(ACKMARK) run fixtures/workloads/throughput.toml --data $(DATA) --out $(OUT)
+
+# random faults for ten minutes: nothing acknowledged may be lost; SEED=n
+torture: build
+	$(ACKMARK) torture --minutes 10 --seed $(SEED) --data $(DATA)
 
 # show what this machine and directory are, and the directory's own speed
 probe: build

@@ -25,7 +25,11 @@ pub mod environment;
 
 pub mod node;
 
+pub mod checker;
+
 pub mod driver;
+
+pub mod faults;
 
 pub mod results;
 

@@ -50,7 +50,7 @@ pub fn run(arguments: &DriveArguments) -> Result<Exit, Failure> {
     let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut live.progress());
     drop(live);
     let result = outcome.map_err(|error| match error {
-        DriveError::SeveralClusters { .. } => Failure::usage(&error),
+        DriveError::SeveralClusters { .. } | DriveError::Faults { .. } => Failure::usage(&error),
         DriveError::Driver(_) | DriveError::Rate(_) => Failure::failed(&error),
     })?;
     super::run::finish(&arguments.out, &time::folder_name(started), &result)

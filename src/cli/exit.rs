@@ -20,6 +20,8 @@ pub enum Exit {
     OtherEnvironment,
     /// 5: too noisy to say, where that was asked to fail.
     Inconclusive,
+    /// 6: a record was lost, or another promise about the data was broken.
+    DataWrong,
     /// 130: interrupted; what was measured until then is there.
     Interrupted,
 }
@@ -33,6 +35,7 @@ impl From<Exit> for ExitCode {
             Exit::Invalid => 3,
             Exit::OtherEnvironment => 4,
             Exit::Inconclusive => 5,
+            Exit::DataWrong => 6,
             Exit::Interrupted => 130,
         })
     }

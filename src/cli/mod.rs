@@ -21,6 +21,7 @@ mod schema;
 mod share;
 mod signals;
 mod simulate;
+mod torture;
 mod trend;
 
 use std::io::{self, Write};
@@ -44,7 +45,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("ACKMARK_COM
 const EXIT_STATUS_HELP: &str = "\
 Exit status: 0 done; 1 a bar was missed, or a regression; 2 bad arguments, workload or directory; 3
 the run is not valid (a node failed, records failed or nothing was measured); 4 measured in another
-environment; 5 inconclusive, if asked for; 130 interrupted, with what was measured until then.";
+environment; 5 inconclusive, if asked for; 6 data is wrong (a promise about records was broken); 130
+interrupted, with what was measured until then.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -68,6 +70,7 @@ enum Command {
     Completions(completions::CompletionsArguments),
     Man(man::ManArguments),
     Simulate(simulate::SimulateArguments),
+    Torture(torture::TortureArguments),
 }
 
 /// Runs the command line; the exit status is the process's.
@@ -93,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Torture(arguments) => torture::run(&arguments),
     };
     match outcome {
         Ok(exit) => exit.into(),

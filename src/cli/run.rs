@@ -33,7 +33,7 @@ pub struct RunArguments {
     /// Holds the results, as OUT/NAME/TIME
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
-    /// Every cell of the workload once, about a second each
+    /// Every cell of the workload once, about a second each; with faults at its full length
     #[arg(long)]
     quick: bool,
     /// Run every cell on this engine
@@ -68,6 +68,7 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
         data_dir: arguments.data.clone(),
         executable: executable()?,
         run_id: uuid::Uuid::new_v4().to_string(),
+        floors: true,
         metrics: arguments.live.nodes_listen_after(),
     };
     let started = SystemTime::now();
@@ -91,18 +92,34 @@ pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit,
         Failure::invalid(format!("{reason}; the result is on standard output, in its first line"))
     })?;
     super::say(&format!("stored in {}", folder.display()));
+    let violations = violations(result);
+    violations.iter().for_each(|sentence| super::say(&format!("data is wrong: {sentence}")));
     Ok(match (result.is_interrupted(), is_valid(result)) {
+        _ if !violations.is_empty() => Exit::DataWrong,
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Done,
         (false, false) => Exit::Invalid,
     })
 }
 
-/// Every cell ran to its end, has samples, and no record failed.
+/// What the checker found broken, with cell and repeat.
+fn violations(result: &RunResult) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for cell in &result.cells {
+        for repeat in &cell.repeats {
+            let broken = repeat.check.iter().flat_map(|check| &check.violations);
+            let place = format!("{}, repeat {}", cell.name, repeat.repeat + 1);
+            sentences.extend(broken.map(|sentence| format!("{place}: {sentence}")));
+        }
+    }
+    sentences
+}
+
+/// Every cell ran to its end, has samples, and no record failed unless faults were asked for.
 fn is_valid(result: &RunResult) -> bool {
     let is_sound = |cell: &crate::results::schema::Cell| {
         let samples = cell.factors.acks == "0" || cell.latency.acknowledged.count > 0;
-        samples && cell.errors.is_empty()
+        samples && (cell.errors.is_empty() || !result.workload.fault.is_empty())
     };
     result.status == Status::Complete && result.cells.iter().all(is_sound)
 }
@@ -122,12 +139,14 @@ fn workload(arguments: &RunArguments) -> Result<Workload, Failure> {
     Ok(if arguments.quick { workload.quick() } else { workload })
 }
 
+/// This program's own file.
 pub(super) fn executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::invalid(format!("cannot find this program's own file: {error}")))
 }
 
-fn failure(error: RunError) -> Failure {
+/// Whose fault it is that a run gave nothing.
+pub fn failure(error: RunError) -> Failure {
     match error {
         RunError::DataDirectory { .. }
         | RunError::Space(_)

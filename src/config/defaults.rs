@@ -90,6 +90,8 @@ pub const BATCH_BYTES: u64 = 16_384;
 pub const LINGER: Duration = Duration::ZERO;
 /// Share of each payload that compresses away: none, so that no layer can shrink the writes (M35).
 pub const COMPRESSIBILITY: f64 = 0.0;
+/// `request.timeout.ms` of a producer.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Records per second where the workload names no rate.
 pub const RATE_PER_S: u64 = 1_000;
 /// Value size of a record.

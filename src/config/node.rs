@@ -34,6 +34,8 @@ pub struct BrokerConfig {
     pub cluster_id: String,
     /// Where to listen; port 0 picks one.
     pub listen: SocketAddr,
+    /// `advertised.listeners`: where clients and followers are told to connect; `listen` if `None`.
+    pub advertised: Option<SocketAddr>,
     /// Holds the partitions' directories.
     pub data_dir: PathBuf,
     /// The controllers' addresses, at least one; whichever is active is found by asking.
@@ -66,6 +68,9 @@ pub struct BrokerConfig {
     pub in_flight_requests_max: usize,
     /// Bytes of appends not yet durable per shard before producers are no longer read from.
     pub undurable_bytes_max: usize,
+    /// Whether lines on standard input make its disk fail (the harness's tool; see
+    /// `node::broker`).
+    pub fault_control: bool,
     /// How ISR proposals are sent.
     pub alter_partition: AlterPartitionPolicy,
 }

@@ -24,6 +24,7 @@ struct RawBroker {
     node_id: Field,
     cluster_id: Field,
     listen: Field,
+    advertised: Field,
     data_dir: Field,
     controllers: Field,
     metrics_listen: Field,
@@ -35,6 +36,7 @@ struct RawBroker {
     half_frame_idle_max: Field,
     in_flight_requests_max: Field,
     undurable_bytes_max: Field,
+    fault_control: Field,
     alter_partition_single_flight: Field,
     alter_partition_batched: Field,
     #[serde(default)]
@@ -111,9 +113,10 @@ impl BrokerConfig {
             node_id: node_id(&source, &raw.node_id)?,
             cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
             listen: source.needed("listen", &raw.listen, address)?,
+            advertised: optional_address(&source, "advertised", &raw.advertised)?,
             data_dir: data_dir(&source, file, &raw.data_dir)?,
             controllers: source.needed("controllers", &raw.controllers, addresses)?,
-            metrics_listen: metrics_listen(&source, &raw.metrics_listen)?,
+            metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
             engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
             shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
             pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
@@ -162,6 +165,7 @@ impl BrokerConfig {
                 defaults::UNDURABLE_BYTES_MAX,
                 1 << 20..=1 << 36,
             )?),
+            fault_control: source.or("fault_control", &raw.fault_control, false, units::flag)?,
             alter_partition: alter_partition(
                 &source,
                 "",
@@ -179,6 +183,7 @@ impl BrokerConfig {
             node_id: integer(self.node_id.0),
             cluster_id: text(&self.cluster_id),
             listen: text(self.listen),
+            advertised: self.advertised.and_then(text),
             data_dir: path(&self.data_dir)?,
             controllers: text(join(&self.controllers)),
             metrics_listen: self.metrics_listen.and_then(text),
@@ -190,6 +195,7 @@ impl BrokerConfig {
             half_frame_idle_max: text(units::show_duration(self.half_frame_idle_max)),
             in_flight_requests_max: integer(self.in_flight_requests_max as i64),
             undurable_bytes_max: text(units::show_size(self.undurable_bytes_max as u64)),
+            fault_control: self.fault_control.then(|| written(Scalar::Boolean(true))).flatten(),
             alter_partition_single_flight: flag(self.alter_partition.single_flight),
             alter_partition_batched: flag(self.alter_partition.batched),
             log: raw_log(&self.log),
@@ -250,7 +256,7 @@ impl ControllerConfig {
                 defaults::SNAPSHOT_INTERVAL_ENTRIES,
                 units::count(2..=1 << 32),
             )?,
-            metrics_listen: metrics_listen(&source, &raw.metrics_listen)?,
+            metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
             election: raw.election.checked(&source)?,
         })
     }
@@ -426,8 +432,12 @@ fn voters(own: BrokerId) -> impl Fn(&Scalar) -> Result<Vec<(BrokerId, SocketAddr
     }
 }
 
-fn metrics_listen(source: &Source<'_>, field: &Field) -> Result<Option<SocketAddr>, ConfigError> {
-    source.or("metrics_listen", field, None, |value| address(value).map(Some))
+fn optional_address(
+    source: &Source<'_>,
+    key: &str,
+    field: &Field,
+) -> Result<Option<SocketAddr>, ConfigError> {
+    source.or(key, field, None, |value| address(value).map(Some))
 }
 
 fn to_toml(raw: &impl Serialize) -> Result<String, ConfigError> {
@@ -474,6 +484,7 @@ mod tests {
             node_id = 1
             cluster_id = "c"
             listen = "127.0.0.1:0"
+            advertised = "127.0.0.2:9092"
             data_dir = "broker-1"
             controllers = "127.0.0.1:9093"
             alter_partition_batched = false

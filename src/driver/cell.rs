@@ -118,6 +118,16 @@ impl<'a> Cell<'a> {
         progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Result<Cell<'a>, DriverError> {
         spec.check()?;
+        let mut recorder = Recorder::new(Measured {
+            duration: spec.duration,
+            acks: spec.acks,
+            clock: clock::clock_id(),
+            consume: spec.consume,
+            keep_acknowledgements: spec.keep_acknowledgements,
+        });
+        if spec.keep_history {
+            recorder.keep_history(spec.partitions);
+        }
         let tracked = if spec.consume { spec.partitions } else { 0 };
         Ok(Cell {
             spec,
@@ -131,13 +141,7 @@ impl<'a> Cell<'a> {
             producers: Producers::new(spec),
             fetchers: spec.consume.then(|| Fetchers::new(spec)),
             trackers: (0..tracked).map(|_| Tracker::new()).collect(),
-            recorder: Recorder::new(Measured {
-                duration: spec.duration,
-                acks: spec.acks,
-                clock: clock::clock_id(),
-                consume: spec.consume,
-                keep_acknowledgements: spec.keep_acknowledgements,
-            }),
+            recorder,
             batcher: None,
             times: None,
             unready: None,
@@ -210,7 +214,13 @@ impl<'a> Cell<'a> {
             for partition in fetchers.on_frame(io, connection, frame, received) {
                 if let Some(tracker) = self.trackers.get_mut(partition.partition.0 as usize) {
                     let seed = self.spec.seed;
-                    consumer::take_in(&mut self.recorder, tracker, &partition, seed, received);
+                    let recorder = &mut self.recorder;
+                    consumer::take_in(recorder, tracker, &partition, seed, connection, received);
+                }
+            }
+            for partition in fetchers.take_cut_short() {
+                if let Some(tracker) = self.trackers.get_mut(partition.0 as usize) {
+                    tracker.restart();
                 }
             }
         }
@@ -287,6 +297,8 @@ impl<'a> Cell<'a> {
         self.batcher = Some(Batcher::new(payload, self.spec.batch_bytes, at));
         self.producers.begin(at);
         self.recorder.begin(measured_from);
+        // Told at once: whoever acts along with the load takes its zero from there.
+        self.tick_at = at;
         self.phase = Phase::WarmUp;
     }
 

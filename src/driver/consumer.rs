@@ -8,8 +8,9 @@
 use crate::driver::payload;
 use crate::driver::recorder::Recorder;
 use crate::driver::tracker::Tracker;
+use crate::engine::ConnectionId;
 use crate::record::{self, BatchHeader};
-use crate::types::MonotonicTime;
+use crate::types::{MonotonicTime, PartitionId};
 use crate::wire::FetchPartitionResponse;
 
 /// Takes in one partition's part of an answer: first the high watermark's steps, then the batches.
@@ -18,8 +19,12 @@ pub fn take_in(
     tracker: &mut Tracker,
     partition: &FetchPartitionResponse,
     seed: u64,
+    source: ConnectionId,
     received: MonotonicTime,
 ) {
+    if let Some(told) = partition.high_watermark {
+        recorder.high_watermark(partition.partition, source.0, told);
+    }
     if let Some(trace) = &partition.trace {
         tracker.trace(trace.clock, &trace.steps);
     }
@@ -27,7 +32,8 @@ pub fn take_in(
         for batch in record::batches(chunk) {
             // What is behind bytes that are no batch is asked for again.
             let Ok((header, range)) = batch else { return };
-            take_in_batch(recorder, tracker, &header, &chunk[range], seed, received);
+            let batch = &chunk[range];
+            take_in_batch(recorder, tracker, partition.partition, &header, batch, seed, received);
         }
     }
 }
@@ -35,6 +41,7 @@ pub fn take_in(
 fn take_in_batch(
     recorder: &mut Recorder,
     tracker: &mut Tracker,
+    partition: PartitionId,
     header: &BatchHeader,
     batch: &[u8],
     seed: u64,
@@ -46,9 +53,12 @@ fn take_in_batch(
         tracker.skip_to(header.end_offset());
         return;
     };
-    let received = tracker.received(oldest.sequence, header.end_offset());
-    let Some(sent) = received.and_then(|received| received.sent) else { return };
     let records = header.record_count.unsigned_abs();
+    let received = tracker.received(oldest.sequence, header.end_offset());
+    if received.is_some() {
+        recorder.seen(partition, oldest.sequence, records, header.base_offset);
+    }
+    let Some(sent) = received.and_then(|received| received.sent) else { return };
     recorder.consumed(oldest.intended, sent, records, received_at);
     if let Some(committed) = received.and_then(|received| received.committed) {
         recorder.committed(oldest.intended, sent, committed);

@@ -45,6 +45,8 @@ pub struct Fetchers {
     fetchers: Vec<Fetcher>,
     is_stale: bool,
     error_count: u64,
+    /// Partitions whose log ends before the offset that was asked for.
+    cut_short: Vec<PartitionId>,
 }
 
 impl Fetchers {
@@ -56,6 +58,7 @@ impl Fetchers {
             fetchers: Vec::new(),
             is_stale: false,
             error_count: 0,
+            cut_short: Vec::new(),
         }
     }
 
@@ -189,8 +192,15 @@ impl Fetchers {
             self.is_stale |= messages::says_leader_moved(error);
             self.fetchers[index].ask_at = received.plus(RETRY_PAUSE);
         }
+        let cut = partitions.iter().filter(|one| one.error == ErrorCode::OffsetOutOfRange);
+        self.cut_short.extend(cut.map(|one| one.partition));
         partitions.retain(|partition| partition.error == ErrorCode::None);
         partitions
+    }
+
+    /// Partitions that no longer hold the offset asked for; each told once.
+    pub fn take_cut_short(&mut self) -> Vec<PartitionId> {
+        std::mem::take(&mut self.cut_short)
     }
 
     fn position(&self, connection: ConnectionId) -> Option<usize> {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::checker::history::History;
 use crate::measure::histogram::LatencyHistogram;
 use crate::measure::stage::StageHistograms;
 use crate::types::{ErrorCode, MonotonicTime, Offset, PartitionId};
@@ -172,4 +173,6 @@ pub struct CellOutcome {
     pub interrupted: bool,
     /// Every acknowledged batch, warm-up included, if asked for.
     pub acknowledged: Vec<Acknowledged>,
+    /// What was sent, told and seen, warm-up included, if asked for.
+    pub history: Option<History>,
 }

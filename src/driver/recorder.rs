@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use crate::checker::history::History;
 use crate::driver::outcome::{
     Acknowledged, CellOutcome, Counts, EndPoint, Failure, FailureCount, Interval,
 };
@@ -90,6 +91,7 @@ impl Recorder {
             wall: Duration::ZERO,
             interrupted: false,
             acknowledged: Vec::new(),
+            history: None,
         };
         Recorder {
             measured,
@@ -101,6 +103,11 @@ impl Recorder {
             interval_records: 0,
             records_in_time: 0,
         }
+    }
+
+    /// Keeps the checker's books from now on, for a cell with so many partitions.
+    pub fn keep_history(&mut self, partitions: u32) {
+        self.outcome.history = Some(History::new(partitions));
     }
 
     /// The measured part begins at `from`.
@@ -128,6 +135,10 @@ impl Recorder {
 
     /// A batch was handed to the socket.
     pub fn sent(&mut self, batch: &BatchFacts, batch_bytes: usize) {
+        if let Some(history) = &mut self.outcome.history {
+            let is_again = batch.attempts > 1;
+            history.sent(batch.partition, batch.first_sequence, batch.records, is_again);
+        }
         if self.measured.acks == Acks::None {
             self.count_in_time(batch.sent, batch.records);
         }
@@ -161,6 +172,10 @@ impl Recorder {
                 base_offset,
                 resent: batch.attempts > 1,
             });
+        }
+        if let Some(history) = &mut self.outcome.history {
+            let BatchFacts { partition, first_sequence, records, .. } = *batch;
+            history.acknowledged(partition, first_sequence, records, base_offset);
         }
         self.count_in_time(at, batch.records);
         if !self.is_measured(batch.intended) {
@@ -212,6 +227,28 @@ impl Recorder {
         if self.is_measured(intended) {
             self.outcome.counts.records_consumed += u64::from(records);
             self.outcome.consumed_latency.record(intended, sent, at);
+        }
+    }
+
+    /// The consumer received a batch of `partition` that begins at `offset`.
+    pub fn seen(
+        &mut self,
+        partition: PartitionId,
+        first_sequence: u64,
+        records: u32,
+        offset: Offset,
+    ) {
+        if let Some(history) = &mut self.outcome.history {
+            history.seen(partition, first_sequence, records, offset);
+        }
+    }
+
+    /// A fetch answer over the connection `source` told the high watermark of `partition`.
+    pub fn high_watermark(&mut self, partition: PartitionId, source: u64, told: Offset) {
+        if let Some(history) = &mut self.outcome.history
+            && let Some(partition) = history.of(partition)
+        {
+            partition.high_watermark.told(source, told);
         }
     }
 

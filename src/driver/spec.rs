@@ -12,6 +12,9 @@ use crate::types::Acks;
 pub enum Retry {
     /// Count it as failed.
     Never,
+    /// Send it again if the answer says that nothing was appended; any other failure is final, and
+    /// whether the batch is in the log is unknown. Makes no duplicates.
+    IfRefused,
     /// Send it again until it is acknowledged or the drain ends. Its latency runs on from the
     /// intended time. A batch whose first answer was lost can be in the log twice: the producer is
     /// not idempotent. Verification tells such duplicates from those a broker made.
@@ -57,6 +60,8 @@ pub struct CellSpec {
     pub consume: bool,
     /// Whether [`crate::driver::outcome::CellOutcome::acknowledged`] is kept.
     pub keep_acknowledgements: bool,
+    /// Whether [`crate::driver::outcome::CellOutcome::history`] is kept: the checker's books.
+    pub keep_history: bool,
     /// What to do with failed batches.
     pub retry: Retry,
     /// A request unanswered for this long has failed, and its connection is closed.

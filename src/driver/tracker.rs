@@ -114,6 +114,14 @@ impl Tracker {
         Some(Received { sent: self.take_sent(first_sequence), committed })
     }
 
+    /// The log was cut below what was fetched: it is read again from its start, and nothing is waited
+    /// for that was acknowledged before (Kafka's `auto.offset.reset = earliest`).
+    pub fn restart(&mut self) {
+        self.next_offset = Offset::ZERO;
+        self.acknowledged_end = Offset::ZERO;
+        self.steps.clear();
+    }
+
     /// Moves past bytes that are no batch of this cell.
     pub fn skip_to(&mut self, end: Offset) {
         self.next_offset = self.next_offset.max(end);
@@ -193,5 +201,8 @@ mod tests {
         assert!(tracker.has_all_acknowledged());
         tracker.skip_to(Offset(2));
         assert_eq!(tracker.next_offset(), Offset(4));
+        tracker.restart();
+        assert_eq!(tracker.next_offset(), Offset(0));
+        assert!(tracker.has_all_acknowledged(), "what is lost is not waited for");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::config::cells::Cell as Planned;
 use crate::config::units::{show_duration, show_size};
-use crate::config::workload::{Pacing, Workload};
+use crate::config::workload::{Fault, Pacing, Workload};
 use crate::types::{Acks, HwmGate, IsrWait};
 
 use super::schema;
@@ -69,6 +69,8 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "batch_bytes": load.batch_bytes,
             "linger": show_duration(load.linger),
             "compressibility": load.compressibility,
+            "retry": load.retry.name(),
+            "request_timeout": show_duration(load.request_timeout),
         }))
         .into_iter()
         .chain(injected)
@@ -87,7 +89,19 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "messages": matrix.flush.messages,
             "interval": show_duration(matrix.flush.interval),
         })),
+        fault: workload.faults.iter().map(|one| object(fault(one))).collect(),
     }
+}
+
+fn fault(fault: &Fault) -> Value {
+    json!({
+        "kind": fault.kind.name(),
+        "target": fault.target.to_string(),
+        "at": show_duration(fault.at),
+        "every": fault.every.map(show_duration),
+        "for": fault.lasts.map(show_duration),
+        "by": fault.kind.by().map(show_duration),
+    })
 }
 
 fn names<T>(values: &[T], name: impl Fn(&T) -> &'static str) -> Vec<&'static str> {

@@ -56,6 +56,10 @@ pub struct Measured {
     pub stages: StageHistograms,
     /// By the second.
     pub intervals: Vec<schema::Interval>,
+    /// What happened to the cluster meanwhile.
+    pub events: Vec<schema::Event>,
+    /// What the checker found.
+    pub check: Option<schema::Check>,
     /// The cluster's processes.
     pub nodes: Vec<schema::Node>,
     /// The device's counters over the repeat.
@@ -302,7 +306,8 @@ fn repeat(measured: &Measured) -> schema::Repeat {
         committed: latency(&measured.committed),
         consumed: latency(&measured.consumed),
         intervals: measured.intervals.clone(),
-        events: Vec::new(),
+        events: measured.events.clone(),
+        check: measured.check.clone(),
         nodes: measured.nodes.clone(),
         device: measured.device.clone(),
         contamination: measured.contamination.clone(),

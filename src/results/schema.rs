@@ -107,6 +107,9 @@ pub struct Workload {
     pub matrix: BTreeMap<String, Value>,
     /// The `page-cache-flush` thresholds.
     pub flush: BTreeMap<String, Value>,
+    /// The faults, by the workload file's keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fault: Vec<BTreeMap<String, Value>>,
 }
 
 /// One point of the matrix, all its repeats merged.
@@ -385,9 +388,12 @@ pub struct Repeat {
     pub consumed: Latency,
     /// By the second, for the steady state.
     pub intervals: Vec<Interval>,
-    /// What was done to the cluster, or befell it, meanwhile; absent where there was nothing.
+    /// What happened to the cluster meanwhile, in order of `at_us`; faults and what they did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
+    /// What the checker found; absent without faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Check>,
     /// The processes of the cluster at the end of this repeat; their use counts from their start.
     pub nodes: Vec<Node>,
     /// The data directory's device before and after, as the kernel counts.
@@ -414,18 +420,59 @@ pub struct Interval {
     pub max_ns: Option<u64>,
 }
 
-/// Something that happened at a known time of a repeat: a fault, a recovery, an election.
+/// Something that was done to the cluster, or befell it, at a known time of a repeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// When, since the measured part of the repeat began.
+    /// When it began, since the measured part of the repeat began.
     pub at_us: u64,
-    /// A stable short name for machines: `kill`, `stall`, `leader_elected`.
+    /// A stable short name for machines: a fault's kind as workloads write it, or `skipped`.
     pub kind: String,
-    /// In words for a reader: `broker-2 stopped (SIGSTOP)`.
+    /// In words for a reader: `broker-2 (leader) paused (SIGSTOP)`.
     pub what: String,
     /// When it was over, on the same clock; absent for an instant and for what did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_us: Option<u64>,
+}
+
+/// Whether promises were kept, after every replica was read back. Counts are of records, the
+/// warm-up's included, unless they say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// What the mode promises under these faults, beyond what every mode does: `acknowledged` records
+    /// are kept, what consumers saw stays (`visible`), and acknowledged records keep their `order`.
+    pub promised: Vec<String>,
+    /// One sentence for each promise that was broken, with partition and offsets; empty is sound.
+    pub violations: Vec<String>,
+    /// Acknowledged.
+    pub acknowledged: u64,
+    /// Acknowledged and not in the log.
+    pub lost: u64,
+    /// Acknowledged and in the log, but elsewhere than told.
+    pub moved: u64,
+    /// More than once in the log, sent once.
+    pub duplicated: u64,
+    /// More than once in the log, and sent more than once.
+    pub duplicated_by_retries: u64,
+    /// Acknowledged, sent once, and behind a record that was sent later.
+    pub reordered: u64,
+    /// Behind a record that was sent later, sent again or not acknowledged.
+    pub reordered_by_retries: u64,
+    /// Seen by a consumer at an offset that holds another record now, or none.
+    pub visible_lost: u64,
+    /// Times a broker told a lower high watermark than before.
+    pub high_watermark_steps_back: u64,
+    /// Times a new leader told a lower high watermark than the one before it.
+    pub high_watermark_lower_at_next_leader: u64,
+    /// In a log and never sent.
+    pub phantom: u64,
+    /// In a log and not as sent.
+    pub damaged: u64,
+    /// Partitions whose replicas differ below the high watermark.
+    pub divergent_partitions: u64,
+    /// Sent, outcome unknown, and in the log.
+    pub unknown_kept: u64,
+    /// Sent, outcome unknown, and not in the log.
+    pub unknown_lost: u64,
 }
 
 /// One process of the cluster.

@@ -3,7 +3,7 @@
 use std::time::{Instant, SystemTime};
 
 use crate::config::cells::Cell;
-use crate::config::workload::Workload;
+use crate::config::workload::{Fault, Workload};
 use crate::environment::Environment;
 use crate::results::measured::{self, Measured};
 use crate::results::{described, schema, time};
@@ -81,6 +81,29 @@ impl Book {
         warnings.extend(facts.iter().map(ToString::to_string));
         if !workload.cluster.pin {
             warnings.push("broker threads are not pinned to CPUs".to_owned());
+        }
+        if workload.faults.iter().any(Fault::is_of_network) {
+            warnings.push(
+                "network faults come from the harness's own TCP relay on loopback, not from packet \
+                 loss; every connection runs through it, so each latency holds its hops"
+                    .to_owned(),
+            );
+        }
+        if workload.faults.iter().any(Fault::is_page_cache_loss) {
+            warnings.push(
+                "page-cache loss: each broker's logs are on an ext4 of their own on a loop device \
+                 (direct I/O to a file in the data directory), cut by the file system's shutdown \
+                 ioctl; it loses what the kernel had not written, not the device's own cache"
+                    .to_owned(),
+            );
+        }
+        let storage = |fault: &Fault| fault.kind.is_of_storage() && !fault.is_page_cache_loss();
+        if workload.faults.iter().any(storage) {
+            warnings.push(
+                "disk faults are injected in the broker, at the call of each write or sync; the \
+                 device itself is well"
+                    .to_owned(),
+            );
         }
         warnings.extend(self.warnings);
         schema::RunResult {

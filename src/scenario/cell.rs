@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::checker::verdict::{Promise, Verdict};
 use crate::config::cells::Cell;
-use crate::config::workload::{Arrival, Pacing, Workload};
+use crate::config::workload::{Arrival, Pacing, Retry as RetryChoice, Workload};
 use crate::driver::load::LoadMode;
 use crate::driver::outcome::{CellOutcome, Counts, FailureCount, Interval};
 use crate::driver::schedule::{Arrivals, Rate, RateError};
@@ -15,8 +16,6 @@ use crate::types::{HwmGate, IsrWait};
 
 /// How long after the measured part answers are waited for.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Kafka's `request.timeout.ms`.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Creation of a topic until its ISRs are full; in the direct modes its segments are zero-filled.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -43,14 +42,27 @@ pub fn spec(workload: &Workload, cell: &Cell, repeat: usize) -> Result<CellSpec,
         seed: load.seed.wrapping_add(repeat as u64),
         warmup: load.warmup,
         duration: load.duration,
-        drain_timeout: DRAIN_TIMEOUT,
+        drain_timeout: drain_timeout(workload),
         consume: true,
         keep_acknowledgements: false,
-        retry: Retry::Never,
-        request_timeout: REQUEST_TIMEOUT,
+        keep_history: !workload.faults.is_empty(),
+        retry: match load.retry {
+            RetryChoice::Never => Retry::Never,
+            RetryChoice::IfRefused => Retry::IfRefused,
+            RetryChoice::UntilAcknowledged => Retry::UntilAcknowledged,
+        },
+        request_timeout: load.request_timeout,
         setup_timeout: SETUP_TIMEOUT,
         injected_slowdown: load.injected_slowdown,
     })
+}
+
+/// After faults, answers may have to wait for a session to run out and an election.
+fn drain_timeout(workload: &Workload) -> Duration {
+    match workload.faults.is_empty() {
+        true => DRAIN_TIMEOUT,
+        false => DRAIN_TIMEOUT + 2 * workload.cluster.session_timeout,
+    }
 }
 
 fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError> {
@@ -93,6 +105,10 @@ pub struct Surroundings {
     pub device: serde_json::Value,
     /// Interference during it.
     pub contamination: serde_json::Value,
+    /// Faults during it.
+    pub events: Vec<schema::Event>,
+    /// What the checker found.
+    pub check: Option<schema::Check>,
 }
 
 /// The outcome of repeat `repeat`, for results.
@@ -117,9 +133,40 @@ pub fn measured(
         failed: outcome.failed_latency,
         stages: outcome.stages,
         intervals: outcome.intervals.iter().map(interval).collect(),
+        events: surroundings.events,
+        check: surroundings.check,
         nodes: surroundings.nodes,
         device: surroundings.device,
         contamination: surroundings.contamination,
+    }
+}
+
+/// A verdict, for results.
+pub fn check(promise: Promise, verdict: Verdict) -> schema::Check {
+    let named = [
+        ("acknowledged", promise.acknowledged),
+        ("visible", promise.visible),
+        ("order", promise.order),
+    ];
+    let promised = named.iter().filter(|(_, holds)| *holds).map(|(name, _)| (*name).to_owned());
+    schema::Check {
+        promised: promised.collect(),
+        violations: verdict.violations,
+        acknowledged: verdict.acknowledged,
+        lost: verdict.lost,
+        moved: verdict.moved,
+        duplicated: verdict.duplicated,
+        duplicated_by_retries: verdict.duplicated_by_retries,
+        reordered: verdict.reordered,
+        reordered_by_retries: verdict.reordered_by_retries,
+        visible_lost: verdict.visible_lost,
+        high_watermark_steps_back: verdict.high_watermark_steps_back,
+        high_watermark_lower_at_next_leader: verdict.high_watermark_lower_at_next_leader,
+        phantom: verdict.phantom,
+        damaged: verdict.damaged,
+        divergent_partitions: verdict.divergent_partitions,
+        unknown_kept: verdict.unknown_kept,
+        unknown_lost: verdict.unknown_lost,
     }
 }
 

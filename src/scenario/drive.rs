@@ -40,6 +40,12 @@ pub enum DriveError {
         /// The cluster.
         bootstrap: SocketAddr,
     },
+    /// Faults need processes that this one started.
+    #[error("fault: the cluster at {bootstrap} was started elsewhere; faults need `ackmark run`")]
+    Faults {
+        /// The cluster.
+        bootstrap: SocketAddr,
+    },
     /// The first cell failed.
     #[error(transparent)]
     Driver(#[from] DriverError),
@@ -60,6 +66,9 @@ pub fn run(
     progress: &mut Progress,
 ) -> Result<schema::RunResult, DriveError> {
     one_cluster(workload, bootstrap)?;
+    if !workload.faults.is_empty() {
+        return Err(DriveError::Faults { bootstrap });
+    }
     let origin =
         Origin { workload, run_id, processes: 1, started: (SystemTime::now(), Instant::now()) };
     let mut book = Book::new(workload);
@@ -92,6 +101,8 @@ pub fn run(
             nodes: Vec::new(),
             device: Value::String("unknown".to_owned()),
             contamination: HostSample::sample().since(&before).to_json(),
+            events: Vec::new(),
+            check: None,
         };
         let measured = cell::measured(repeat, workload.load.duration, outcome, surroundings);
         let p50 = measured.acknowledged.percentile_ns(&PERCENTILES[0]).map(Duration::from_nanos);

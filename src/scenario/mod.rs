@@ -1,13 +1,16 @@
 //! An experiment: start the nodes, drive the cells, stop, hand back a result.
 //!
-//! Reading order: [`child`] (one node as a child process), [`cluster`] (all of one block's nodes),
+//! Reading order: [`child`] (one node as a child process), `member` (its lives), `settings` (what
+//! its file says), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
-//! this machine allows, measured in the run), [`run`] (the whole workload), [`progress`] (what is
-//! told meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
+//! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
+//! (what goes wrong meanwhile), `audit` (whether anything was lost), [`progress`] (what is told
+//! meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
 //! real processes on loopback; nothing here is a shortcut. [`local_cluster`] keeps a cluster for
 //! somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
 //! against fio, without a cluster; so does [`bench_controller`]: controllers without brokers.
 
+mod audit;
 pub mod bench_controller;
 pub mod bench_floor;
 mod book;
@@ -15,9 +18,13 @@ pub mod cell;
 pub mod child;
 pub mod cluster;
 pub mod drive;
+mod faulted;
 pub mod floors;
+mod injector;
 pub mod local_cluster;
+mod member;
 pub mod partitions;
 pub mod progress;
 pub mod reason;
 pub mod run;
+mod settings;

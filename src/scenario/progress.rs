@@ -3,10 +3,10 @@
 //! A message on a channel is all that telling costs: nobody here waits for a terminal or a scraper.
 //! A cell under load tells a few times a second, and only if somebody looks.
 
-use std::cell::Cell;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crossbeam::atomic::AtomicCell;
 use crossbeam::channel::Sender;
 
 use crate::driver::{Phase, Progress as CellProgress};
@@ -88,14 +88,14 @@ pub struct Progress {
     updates: Sender<Update>,
     is_watched: bool,
     step: usize,
-    snapshot_due: Cell<Instant>,
+    snapshot_due: AtomicCell<Instant>,
     partitions: Option<Watch>,
 }
 
 impl Progress {
     /// Tells `updates`. Unless the run `is_watched`, cells under load and partitions are not told.
     pub fn new(updates: Sender<Update>, is_watched: bool) -> Progress {
-        let snapshot_due = Cell::new(Instant::now());
+        let snapshot_due = AtomicCell::new(Instant::now());
         Progress { updates, is_watched, step: 0, snapshot_due, partitions: None }
     }
 
@@ -126,10 +126,10 @@ impl Progress {
     /// A cell goes on; called ten times a second, on the load's own thread.
     pub fn cell_goes_on(&self, now: CellProgress) {
         let at = Instant::now();
-        if !self.is_watched || at < self.snapshot_due.get() || self.updates.len() > BEHIND_MAX {
+        if !self.is_watched || at < self.snapshot_due.load() || self.updates.len() > BEHIND_MAX {
             return;
         }
-        self.snapshot_due.set(at + SNAPSHOT_INTERVAL);
+        self.snapshot_due.store(at + SNAPSHOT_INTERVAL);
         let percentile_ns = |which| LatencyHistogram::percentile_ns(now.acknowledged, which);
         self.tell(Update::CellGoesOn(Snapshot {
             at,

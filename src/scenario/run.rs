@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use crate::config::cells::{Block, Cell};
-use crate::config::workload::Workload;
+use crate::config::workload::{Fault, Workload};
 use crate::driver::error::DriverError;
 use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
@@ -29,15 +29,19 @@ use crate::results::measured::Measured;
 use crate::results::{described, schema};
 use crate::types::ErrorCode;
 
+use super::audit;
 use super::book::{Book, Origin};
 use super::cell::{self, Surroundings};
 use super::cluster::{Cluster, ClusterError, Plan};
+use super::faulted;
 use super::floors::RunFloors;
 use super::progress::Progress;
 use super::reason::with_sources;
 
 /// How long brokers may take to register before a topic of full replication can be made.
 const REGISTER_PATIENCE: Duration = Duration::from_secs(20);
+/// What a loop disk holds beside the planned bytes: its file system's own, and recovery's segments.
+const LOOP_DISK_SPARE_BYTES: u64 = 256 << 20;
 /// Between two attempts to create the first topic.
 const REGISTER_POLL: Duration = Duration::from_millis(20);
 
@@ -52,6 +56,8 @@ pub struct Settings {
     pub executable: PathBuf,
     /// A random UUID.
     pub run_id: String,
+    /// Whether the least this machine allows is measured before and after.
+    pub floors: bool,
     /// The nodes serve metrics on the ports that follow, if it is there.
     pub metrics: Option<SocketAddr>,
 }
@@ -130,15 +136,28 @@ pub fn run(
     let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;
     preflight(workload, &settings.data_dir)?;
     let environment = Environment::capture(&settings.data_dir);
-    progress.note("measuring the floor of this machine");
-    let before = match RunFloors::measure(workload, folder.path(), stop) {
-        Err(_) if stop.load(Ordering::Relaxed) => RunFloors::default(),
-        measured => measured?,
-    };
+    let before = floors_before(settings, folder.path(), stop, progress)?;
     let mut book = Book::new(workload);
     run_rounds(settings, folder.path(), stop, progress, &mut book)?;
     let floors = floors_after(settings, folder.path(), stop, progress, before, &mut book);
     Ok(book.result(&origin, &environment, &floors, stop.load(Ordering::Relaxed)))
+}
+
+/// Nothing if floors are not asked for, or the run is stopped meanwhile.
+fn floors_before(
+    settings: &Settings,
+    folder: &Path,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<RunFloors, FloorError> {
+    if !settings.floors {
+        return Ok(RunFloors::default());
+    }
+    progress.note("measuring the floor of this machine");
+    match RunFloors::measure(&settings.workload, folder, stop) {
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(RunFloors::default()),
+        measured => measured,
+    }
 }
 
 /// Both floors together, or the one before if there is no other.
@@ -150,7 +169,7 @@ fn floors_after(
     before: RunFloors,
     book: &mut Book,
 ) -> RunFloors {
-    if stop.load(Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) || !settings.floors {
         return before;
     }
     progress.note("measuring the floor again");
@@ -211,12 +230,17 @@ fn run_block(
     progress: &mut Progress,
     book: &mut Book,
 ) -> Result<(), RunError> {
+    let workload = &place.settings.workload;
+    let loses_page_cache = workload.faults.iter().any(Fault::is_page_cache_loss);
     let plan = Plan {
         executable: &place.settings.executable,
         folder: place.folder.to_owned(),
         settings: &place.settings.workload.cluster,
         engine: block.engine,
         durability: block.durability,
+        relayed: workload.faults.iter().any(Fault::is_of_network),
+        fault_control: workload.faults.iter().any(|fault| fault.kind.is_of_storage()),
+        loop_disk_bytes: loses_page_cache.then(|| workload.planned_bytes() + LOOP_DISK_SPARE_BYTES),
         metrics: place.settings.metrics,
     };
     if let Some(bar_text) = place.folder.file_name() {
@@ -280,8 +304,13 @@ fn run_one(
     progress.watch_partitions(cluster.bootstrap(), &spec.topic);
     let data_dir = &place.settings.data_dir;
     let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
-    let outcome = match drive(cluster, &spec, stop, progress) {
-        Ok(outcome) => outcome,
+    let driven = if workload.faults.is_empty() {
+        drive(cluster, &spec, stop, progress).map(|outcome| (outcome, Vec::new()))
+    } else {
+        faulted::drive(cluster, &spec, &workload.faults, stop, progress)
+    };
+    let (outcome, events) = match driven {
+        Ok(driven) => driven,
         Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -289,8 +318,19 @@ fn run_one(
         nodes: nodes(cluster),
         device: device(before.1, DeviceCounters::sample(data_dir)),
         contamination: HostSample::sample().since(&before.0).to_json(),
+        events,
+        check: None,
     };
-    let measured = cell::measured(place.repeat, workload.load.duration, outcome, surroundings);
+    let history = outcome.history.clone();
+    let mut measured = cell::measured(place.repeat, workload.load.duration, outcome, surroundings);
+    if let Some(history) = history {
+        progress.note(&format!("{name}: reading every replica back"));
+        let promise = audit::promise(workload, planned);
+        match audit::audit(cluster, &spec, &history, promise) {
+            Ok(verdict) => measured.check = Some(cell::check(promise, verdict)),
+            Err(error) => measured.cut_short = Some(with_sources(&error)),
+        }
+    }
     let p50 = measured.acknowledged.percentile_ns(&PERCENTILES[0]).map(Duration::from_nanos);
     progress.cell_is_over(&name, place.repeat, p50);
     Ok(Some(measured))

@@ -7,7 +7,7 @@
 //! In reading order: `log` (the state and the append), `write` (commit groups out, completions in),
 //! `read`, `roll` (segments and checkpoints), `cut` (truncate, restart), `open` and `recovery`.
 //! Below them: `tail` (memory), `commit` (the durable prefix), `segment`, `index`, `checkpoint`,
-//! `scan`, `rest`, `preparer` (the background thread), `device` (O_DIRECT), `mode`, `aligned` (the unsafe).
+//! `scan`, `rest`, `stored` (for those who only look), `preparer` (the background thread), `device` (O_DIRECT), `disk_faults` (on demand), `mode`, `aligned` (the unsafe).
 
 mod aligned;
 mod checkpoint;
@@ -15,6 +15,7 @@ mod commit;
 mod cut;
 mod delete;
 mod device;
+mod disk_faults;
 mod error;
 mod index;
 mod log;
@@ -27,15 +28,18 @@ mod rest;
 mod roll;
 mod scan;
 mod segment;
+mod stored;
 mod tail;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
+pub use disk_faults::{DiskFault, DiskFaults};
 pub use error::StorageError;
 pub use log::{LogStats, PartitionLog};
 pub use mode::{default_route, validate};
 pub use preparer::Preparer;
 pub use read::{DiskRead, Read};
 pub use recovery::Recovery;
+pub use stored::{StoredBatch, StoredBatches};

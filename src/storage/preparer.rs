@@ -18,6 +18,7 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, select, unbounded};
 use crate::types::{FilePreparation, LeaderEpoch, Offset};
 
 use super::aligned::Chunk;
+use super::disk_faults::DiskFaults;
 use super::error::chain;
 use super::index::Index;
 use super::segment::{PIECE_BYTES, index_path, reserve};
@@ -245,9 +246,20 @@ pub struct Preparer {
     orders: Sender<Arc<Order>>,
     seals: Sender<Seal>,
     urgent: Arc<AtomicUsize>,
+    faults: Option<Arc<DiskFaults>>,
 }
 
 impl Preparer {
+    /// The same thread, for logs whose writes can be made to fail.
+    pub fn with_faults(self, faults: Arc<DiskFaults>) -> Preparer {
+        Preparer { faults: Some(faults), ..self }
+    }
+
+    /// What the writes of the logs it serves are told; `None` if they cannot be made to fail.
+    pub(super) fn faults(&self) -> Option<&DiskFaults> {
+        self.faults.as_deref()
+    }
+
     /// Starts the thread.
     ///
     /// Errors: [`StorageError::Io`] if the system gives no thread.
@@ -260,7 +272,7 @@ impl Preparer {
             .name("log-preparer".to_owned())
             .spawn(move || worker.run())
             .map_err(StorageError::io("start the preparer thread", Path::new("log-preparer")))?;
-        Ok(Preparer { orders, seals, urgent })
+        Ok(Preparer { orders, seals, urgent, faults: None })
     }
 
     pub(super) fn order(&self, spec: SegmentSpec, path: PathBuf) -> Arc<Order> {

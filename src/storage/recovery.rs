@@ -185,6 +185,9 @@ impl Recoverer<'_> {
         }
         let path = segment.path.clone();
         let file = segment.take_maintenance()?;
+        // Pages whose write or sync failed are clean to the kernel and still there: what is judged
+        // must come from the device. A hint: dirty pages stay, and are synced before they count.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         let mut window = Window::new(&file, &path)?;
         let end_position = self.scan_batches(&mut window, segment)?;
         let rest = examine_rest(&mut window, end_position, self.end_offset)?;

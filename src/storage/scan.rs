@@ -8,6 +8,7 @@
 //! Zeros and batches cannot be confused: a batch is accepted only with the offset that must come
 //! next, and a header that starts inside padding would need an offset of zero past the log's start.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -64,23 +65,27 @@ fn padding(bytes: &[u8], position: u64) -> Step {
     }
 }
 
+/// A file that somebody else has open, seen through one buffer.
+pub(super) type Window<'f> = FileWindow<&'f File, &'f Path>;
+
 /// A file seen through one buffer that follows the reader.
 #[derive(Debug)]
-pub(super) struct Window<'f> {
-    file: &'f File,
-    path: &'f Path,
+pub(super) struct FileWindow<F, P> {
+    file: F,
+    path: P,
     length: u64,
     /// Holds the file's bytes from `start` on.
     buffer: Vec<u8>,
     start: u64,
 }
 
-impl<'f> Window<'f> {
+impl<F: Borrow<File>, P: AsRef<Path>> FileWindow<F, P> {
     /// A window on `file`, whose length is read once.
-    pub(super) fn new(file: &'f File, path: &'f Path) -> Result<Window<'f>, StorageError> {
+    pub(super) fn new(file: F, path: P) -> Result<FileWindow<F, P>, StorageError> {
+        let metadata = file.borrow().metadata();
         let length =
-            file.metadata().map_err(StorageError::io("read the segment's size", path))?.len();
-        Ok(Window { file, path, length, buffer: Vec::new(), start: 0 })
+            metadata.map_err(StorageError::io("read the segment's size", path.as_ref()))?.len();
+        Ok(FileWindow { file, path, length, buffer: Vec::new(), start: 0 })
     }
 
     /// The file's length.
@@ -98,9 +103,9 @@ impl<'f> Window<'f> {
             let length = needed.max(PIECE_BYTES).min(available);
             self.buffer.resize(length, 0);
             self.start = position;
-            self.file
-                .read_exact_at(&mut self.buffer, position)
-                .map_err(StorageError::io("read the segment", self.path))?;
+            let file: &File = self.file.borrow();
+            file.read_exact_at(&mut self.buffer, position)
+                .map_err(StorageError::io("read the segment", self.path.as_ref()))?;
         }
         Ok(&self.buffer[(position - self.start) as usize..])
     }

@@ -7,6 +7,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use crate::engine::{FileId, Io, OperationId, Route, Write};
 use crate::types::{DurabilityMode, Flush, MonotonicTime, Offset, Sync};
 
 use super::commit::Progress;
+use super::disk_faults::DiskFaults;
 use super::tail::GroupBytes;
 use super::{PartitionLog, StorageError};
 
@@ -273,10 +275,21 @@ impl PartitionLog {
         write: Write,
         action: &'static str,
     ) -> Result<Option<OperationId>, StorageError> {
-        let operation = write.operation;
+        let (operation, is_synced) = (write.operation, write.sync != Sync::None);
+        let faults = self.preparer.faults();
+        if let Some(refusal) = faults.and_then(|faults| faults.refusal(&write)) {
+            return Err(StorageError::io(action, &self.active().path)(refusal));
+        }
         match io.submit_write(write) {
             None => Ok(Some(operation)),
-            Some(Ok(())) => Ok(None),
+            Some(Ok(())) => {
+                // On this route a slow device keeps the shard; on the others the shard holds the
+                // completion back.
+                if let Some(delay) = faults.and_then(DiskFaults::sync_delay).filter(|_| is_synced) {
+                    thread::sleep(delay);
+                }
+                Ok(None)
+            }
             Some(Err(source)) => Err(StorageError::io(action, &self.active().path)(source)),
         }
     }

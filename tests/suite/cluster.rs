@@ -400,6 +400,7 @@ pub fn small_cell(topic: &str, acks: Acks) -> CellSpec {
         drain_timeout: Duration::from_secs(20),
         consume: true,
         keep_acknowledgements: true,
+        keep_history: false,
         retry: Retry::Never,
         request_timeout: Duration::from_secs(10),
         setup_timeout: Duration::from_secs(30),

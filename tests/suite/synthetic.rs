@@ -213,6 +213,8 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
         failed: LatencyHistogram::new(),
         stages,
         intervals,
+        events: Vec::new(),
+        check: None,
         nodes: Vec::new(),
         device: json!({}),
         contamination: json!({"steal_percent": 0.1, "steal_level": "clean"}),

@@ -3,9 +3,11 @@
 //! Reading and checking is in `raw`, the same for editors in `schema`; what a workload runs, in which order, is in
 //! [`super::cells`].
 
+mod fault;
 mod raw;
 mod schema;
 
+pub use fault::{Fault, FaultKind, Link, Role, Target};
 pub(super) use raw::{ENGINES, durability_modes};
 pub use schema::json_schema;
 
@@ -30,6 +32,8 @@ pub struct Workload {
     pub load: Load,
     /// What is varied.
     pub matrix: Matrix,
+    /// What goes wrong meanwhile, in every cell.
+    pub faults: Vec<Fault>,
 }
 
 /// The cluster each cell runs on; a fresh one for each engine and durability mode.
@@ -127,9 +131,40 @@ pub struct Load {
     pub linger: Duration,
     /// Share of each payload that compresses away, 0 to 1.
     pub compressibility: f64,
+    /// What becomes of a batch whose produce request failed.
+    pub retry: Retry,
+    /// A request unanswered for this long has failed, and its connection is closed.
+    pub request_timeout: Duration,
     /// Delay of each acknowledgement, as a share of its latency: to show that a gate notices. Never
     /// from a file; 0 but for `--inject-slowdown`, and said loudly in the result.
     pub injected_slowdown: f64,
+}
+
+/// `load.retry`: what becomes of a batch whose produce request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It has failed.
+    Never,
+    /// Sent again if the answer says that nothing was appended; else it has failed, and whether it
+    /// is in the log is unknown. Makes no duplicates.
+    IfRefused,
+    /// Sent again until it is acknowledged: the producer is not idempotent, so a lost answer may
+    /// make a duplicate.
+    UntilAcknowledged,
+}
+
+impl Retry {
+    /// Every choice by its name in a workload.
+    pub const ALL: [(&'static str, Retry); 3] = [
+        ("never", Retry::Never),
+        ("if-refused", Retry::IfRefused),
+        ("until-acknowledged", Retry::UntilAcknowledged),
+    ];
+
+    /// As written in a workload.
+    pub fn name(self) -> &'static str {
+        Retry::ALL.iter().find(|(_, retry)| *retry == self).map_or("", |(name, _)| *name)
+    }
 }
 
 /// When records are sent.
@@ -219,11 +254,14 @@ impl Workload {
         raw::read(file, text)
     }
 
-    /// The same cells, about a second each, once: `--quick`.
+    /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
+    /// length: sessions and recoveries do not shrink with it.
     pub fn quick(mut self) -> Workload {
-        self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
-        self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
+        if self.faults.is_empty() {
+            self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
+            self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
+        }
         self
     }
 

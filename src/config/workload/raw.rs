@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::config::election::RawElection;
 use crate::config::node_file::alter_partition;
@@ -12,7 +13,8 @@ use crate::config::units::Scalar;
 use crate::config::{defaults, units};
 use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
 
-use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Workload};
+use super::fault::{self, RawFault};
+use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Retry, Workload};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +30,8 @@ struct RawWorkload {
     matrix: RawMatrix,
     #[serde(default)]
     flush: RawFlush,
+    #[serde(default)]
+    fault: Vec<Spanned<RawFault>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -71,6 +75,8 @@ struct RawLoad {
     batch_bytes: Field,
     linger: Field,
     compressibility: Field,
+    retry: Field,
+    request_timeout: Field,
 }
 
 #[derive(Deserialize, Default)]
@@ -108,7 +114,7 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
     let raw: RawWorkload = source.raw()?;
     let name = source.needed("name", &raw.name, folder_name)?;
     let cluster = cluster(&source, &raw)?;
-    let load = load(&source, &raw.load)?;
+    let load = load(&source, &raw.load, !raw.fault.is_empty())?;
     if load.batch_bytes > cluster.message_bytes_max {
         let problem =
             format!("must be at most cluster.message_bytes_max, {}", cluster.message_bytes_max);
@@ -127,7 +133,8 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
         return Err(source.refused("matrix.acks", span, 0, problem));
     }
     check_routes(&source, &raw.cluster, &cluster, &matrix)?;
-    Ok(Workload { name, cluster, load, matrix })
+    let faults = fault::faults(&source, &raw.fault, &cluster, &load)?;
+    Ok(Workload { name, cluster, load, matrix, faults })
 }
 
 /// One route for all modes must be one that each of them allows.
@@ -320,7 +327,8 @@ fn segment(source: &Source<'_>, raw: &RawCluster) -> Result<(u64, usize), Config
     Ok((segment_bytes, whole(message_bytes_max)))
 }
 
-fn load(source: &Source<'_>, raw: &RawLoad) -> Result<Load, ConfigError> {
+/// `has_faults`: failures are expected then, so what surely was not appended is sent again.
+fn load(source: &Source<'_>, raw: &RawLoad, has_faults: bool) -> Result<Load, ConfigError> {
     let duration = source.or("load.duration", &raw.duration, defaults::DURATION, |value| {
         let duration = units::duration_above_zero(value)?;
         if duration <= DURATION_MAX { Ok(duration) } else { Err("must be at most 24h".to_owned()) }
@@ -371,7 +379,17 @@ fn load(source: &Source<'_>, raw: &RawLoad) -> Result<Load, ConfigError> {
             defaults::COMPRESSIBILITY,
             units::ratio,
         )?,
-
+        retry: source.or(
+            "load.retry",
+            &raw.retry,
+            if has_faults { Retry::IfRefused } else { Retry::Never },
+            units::choice(&Retry::ALL),
+        )?,
+        request_timeout: source.duration(
+            "load.request_timeout",
+            &raw.request_timeout,
+            defaults::REQUEST_TIMEOUT,
+        )?,
         injected_slowdown: 0.0,
     })
 }

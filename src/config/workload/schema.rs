@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 use crate::config::{defaults, units};
 use crate::types::{AlterPartitionPolicy, Compat, DurabilityMode, EngineKind};
 
+use super::Retry;
+use super::fault::WORDS;
 use super::raw::{COMMIT_ROUTES, ENGINES, RECORD_BYTES_MIN, durability_modes};
 
 /// A key of a table, what it means, and what its value may be.
@@ -38,6 +40,7 @@ pub fn json_schema() -> Value {
         ("matrix", "What is varied: a cell for each combination.", table(matrix())),
         ("flush", "The thresholds of durability page-cache-flush.", table(flush())),
         ("election", "The rules by which the controller elects leaders.", table(election())),
+        ("fault", "What is to go wrong during each cell's measured part.", faults()),
     ];
     if let (Value::Object(schema), Value::Object(table)) = (&mut schema, table(top)) {
         schema.extend(table);
@@ -141,7 +144,7 @@ fn cluster() -> [Key; 22] {
     ]
 }
 
-fn load() -> [Key; 11] {
+fn load() -> [Key; 13] {
     [
         (
             "mode",
@@ -183,6 +186,16 @@ fn load() -> [Key; 11] {
                 "maximum": 1,
                 "default": defaults::COMPRESSIBILITY,
             }),
+        ),
+        (
+            "retry",
+            "What is sent again of what failed; if-refused is the default where there are faults.",
+            choice(&Retry::ALL, Retry::Never.name()),
+        ),
+        (
+            "request_timeout",
+            "How long a produce request waits for its answer.",
+            above_zero(defaults::REQUEST_TIMEOUT),
         ),
     ]
 }
@@ -264,6 +277,36 @@ fn election() -> [Key; 3] {
             flag(default.unclean_recovery_manager),
         ),
     ]
+}
+
+/// None of a fault's keys has a default.
+fn faults() -> Value {
+    let length = |shortest: fn(Duration) -> Value| {
+        let mut schema = shortest(Duration::ZERO);
+        if let Value::Object(schema) = &mut schema {
+            schema.remove("default");
+        }
+        schema
+    };
+    let kinds = WORDS.map(|(name, _)| name);
+    let mut fault = table([
+        ("kind", "What goes wrong.", json!({ "type": "string", "enum": kinds })),
+        (
+            "target",
+            "A node: broker-1, leader, follower, any-broker, controller-100, active-controller, \
+             standby-controller. For cut and delay a link: \"A -> B\" or \"A <-> B\", where one may \
+             be all.",
+            json!({ "type": "string" }),
+        ),
+        ("at", "The first time, from the begin of the measured part.", length(duration)),
+        ("every", "From one time to the next; longer than for.", length(above_zero)),
+        ("for", "How long it lasts; without it until the load is over.", length(above_zero)),
+        ("by", "How much slower, for delay and slow-sync.", length(above_zero)),
+    ]);
+    if let Value::Object(fault) = &mut fault {
+        fault.insert("required".to_owned(), json!(["kind", "target", "at"]));
+    }
+    json!({ "type": "array", "items": fault })
 }
 
 fn flag(default: bool) -> Value {

@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use crate::driver::messages::{self, ProduceAnswer};
 use crate::driver::outcome::Failure;
 use crate::driver::recorder::{BatchFacts, Recorder};
+use crate::driver::spec::Retry;
 use crate::engine::ConnectionId;
 use crate::types::{ErrorCode, MonotonicTime};
 
@@ -160,32 +161,52 @@ impl Producers {
     }
 
     fn fail(&mut self, round: &mut Round<'_>, out: InFlight, failure: Failure, at: MonotonicTime) {
-        let is_final = match failure {
-            Failure::Broker(code) => {
-                self.is_stale |= messages::says_leader_moved(code);
-                is_final(code)
-            }
-            Failure::Disconnected | Failure::TimedOut | Failure::Malformed => false,
-        };
-        let resend = out.batch.filter(|_| !is_final);
+        let partition = &mut self.partitions[index_of(out.facts.partition)];
+        if let Failure::Broker(code) = failure
+            && messages::says_leader_moved(code)
+        {
+            self.is_stale = true;
+            partition.awaits_view = true;
+        }
+        let resend = out.batch.filter(|_| match self.rules.retry {
+            Retry::Never => false,
+            Retry::IfRefused => appended_nothing(failure),
+            Retry::UntilAcknowledged => !is_final(failure),
+        });
         round.recorder.failed(&out.facts, failure, at, resend.is_none());
         if let Some(batch) = resend {
-            let partition = &mut self.partitions[index_of(out.facts.partition)];
-            partition.resend.push_back((out.facts, batch));
+            let first = out.facts.first_sequence;
+            let place = partition.resend.partition_point(|(facts, _)| facts.first_sequence < first);
+            partition.resend.insert(place, (out.facts, batch));
             partition.resend_at = at.plus(RESEND_PAUSE);
         }
     }
 }
 
-/// Whether sending the batch again would get the same answer.
-fn is_final(code: ErrorCode) -> bool {
+/// Whether the answer proves that the batch is not in the log. NOT_LEADER_OR_FOLLOWER does not: a
+/// leader answers it too for what it had appended when it was deposed.
+fn appended_nothing(failure: Failure) -> bool {
     matches!(
-        code,
-        ErrorCode::MessageTooLarge
-            | ErrorCode::CorruptMessage
-            | ErrorCode::InvalidRecord
-            | ErrorCode::InvalidRequest
-            | ErrorCode::InvalidRequiredAcks
-            | ErrorCode::UnsupportedVersion
+        failure,
+        Failure::Broker(
+            ErrorCode::NotEnoughReplicas
+                | ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::LeaderNotAvailable
+        )
+    )
+}
+
+/// Whether sending the batch again would get the same answer.
+fn is_final(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Broker(
+            ErrorCode::MessageTooLarge
+                | ErrorCode::CorruptMessage
+                | ErrorCode::InvalidRecord
+                | ErrorCode::InvalidRequest
+                | ErrorCode::InvalidRequiredAcks
+                | ErrorCode::UnsupportedVersion
+        )
     )
 }

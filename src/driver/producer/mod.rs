@@ -45,8 +45,11 @@ pub struct Round<'a> {
 #[derive(Debug)]
 struct Partition {
     load: PartitionLoad,
+    /// In the order they were first sent in; nothing new leaves before them.
     resend: VecDeque<(BatchFacts, Bytes)>,
     resend_at: MonotonicTime,
+    /// Its leader has moved: nothing leaves until the cluster was asked where to.
+    awaits_view: bool,
 }
 
 #[derive(Debug)]
@@ -115,6 +118,7 @@ impl Producers {
             load: load(partition),
             resend: VecDeque::new(),
             resend_at: MonotonicTime::ZERO,
+            awaits_view: false,
         };
         let window_total = match spec.load {
             LoadMode::ClosedLoop { in_flight } => Some(in_flight),
@@ -150,6 +154,7 @@ impl Producers {
         for (partition, leader) in view.leaders.iter().enumerate() {
             let Some(leader) = *leader else { continue };
             let Some(address) = view.address_of(leader) else { continue };
+            self.partitions[partition].awaits_view = false;
             let rank = dealt.iter().filter(|(broker, _)| *broker == leader).count();
             dealt.push((leader, partition));
             let slot = rank % self.rules.connections;
@@ -278,9 +283,10 @@ impl Producers {
         for turn in producer.turn..producer.turn + count {
             let partition_index = producer.partitions[turn % count];
             let partition = &mut self.partitions[partition_index];
-            let has_resend = !partition.resend.is_empty() && partition.resend_at <= now;
-            let next = if has_resend {
-                partition.resend.pop_front()
+            let next = if partition.awaits_view {
+                None
+            } else if !partition.resend.is_empty() {
+                (partition.resend_at <= now).then(|| partition.resend.pop_front()).flatten()
             } else {
                 batcher.next(PartitionId(partition_index as i32), &mut partition.load, now)
             };
@@ -317,7 +323,7 @@ impl Producers {
         round.io.send(connection, head.clone(), payload);
         round.recorder.sent(&facts, batch.len());
         if *acks != Acks::None {
-            let batch = (self.rules.retry == Retry::UntilAcknowledged).then_some(batch);
+            let batch = (self.rules.retry != Retry::Never).then_some(batch);
             producer.in_flight.push_back(InFlight { correlation_id, facts, batch });
             self.in_flight += 1;
         }
@@ -342,10 +348,14 @@ impl Producers {
     /// When partition `index` has something to send.
     fn closes(&self, index: usize) -> Option<MonotonicTime> {
         let partition = &self.partitions[index];
-        let resend = (!partition.resend.is_empty()).then_some(partition.resend_at);
+        if partition.awaits_view {
+            return None;
+        }
+        if !partition.resend.is_empty() {
+            return Some(partition.resend_at);
+        }
         let closes_ns = partition.load.closes_ns(self.elapsed_ns(self.pumped_at));
-        let closes = closes_ns.map(|closes_ns| MonotonicTime(self.began.0 + closes_ns));
-        resend.into_iter().chain(closes).min()
+        closes_ns.map(|closes_ns| MonotonicTime(self.began.0 + closes_ns))
     }
 
     fn has_window(&self, producer: &Producer) -> bool {

@@ -1,6 +1,7 @@
 //! Whole cells against a cluster in virtual time.
 
 mod fake;
+mod retries;
 mod tcp;
 
 use std::sync::atomic::AtomicBool;
@@ -49,6 +50,7 @@ fn spec() -> CellSpec {
         drain_timeout: Duration::from_secs(5),
         consume: true,
         keep_acknowledgements: true,
+        keep_history: false,
         retry: Retry::Never,
         request_timeout: Duration::from_secs(2),
         setup_timeout: Duration::from_secs(10),
@@ -219,7 +221,8 @@ fn refused_batches_are_failures_unless_they_are_sent_again() {
 
     let mut fake = Fake::new(1);
     fake.refuse = refusals.into();
-    let spec = CellSpec { retry: Retry::UntilAcknowledged, ..spec() };
+    // No warm-up: its batches would be sent again first, until nothing is refused any more.
+    let spec = CellSpec { retry: Retry::UntilAcknowledged, warmup: Duration::ZERO, ..spec() };
     let outcome = run(&mut fake, &spec).unwrap();
     assert_eq!(outcome.counts.records_failed, 0);
     assert_eq!(outcome.counts.records_acknowledged, 1_000);

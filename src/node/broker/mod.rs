@@ -2,11 +2,13 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`.
+//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`,
+//! `disk_control` and `slow_disk` (faults on demand).
 
 mod answers;
 mod controller_link;
 mod counters;
+mod disk_control;
 mod fetchers;
 mod gauges;
 mod identity;
@@ -17,6 +19,7 @@ mod offsets;
 mod replicas;
 mod requests;
 mod shard;
+mod slow_disk;
 mod topic_pages;
 mod trace;
 
@@ -34,6 +37,7 @@ use self::controller_link::ControllerLink;
 use self::gauges::{Gauges, Publisher};
 use self::message::{Mailbox, Message, ShardId};
 use self::shard::Shard;
+use self::slow_disk::SlowDisk;
 use crate::config::node::BrokerConfig;
 use crate::engine::{self, EngineError, Limits};
 use crate::protocol::metadata::ApplyError;
@@ -125,7 +129,11 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     let _lock = lock_data_directory(&config)?;
     let cpus = cpus(&config)?;
     let config = Arc::new(config);
-    let preparer = Preparer::start()?;
+    let disk_faults = config.fault_control.then(disk_control::start).transpose()?;
+    let preparer = match &disk_faults {
+        Some(faults) => Preparer::start()?.with_faults(faults.clone()),
+        None => Preparer::start()?,
+    };
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
     watch_signals(mailboxes[0].clone())?;
     let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
@@ -140,13 +148,15 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
         };
         let (config, mailboxes, preparer, ended) =
             (config.clone(), mailboxes.clone(), preparer.clone(), ended.clone());
+        let disk_faults = disk_faults.clone();
         let cpu = cpus.get(index).copied();
         let publisher = config.metrics_listen.map(|_| Publisher::new(gauges[index].clone()));
         thread::Builder::new()
             .name(format!("shard {index}"))
             .spawn(move || {
-                let shard =
+                let mut shard =
                     Shard::new(id, config.clone(), mailboxes, inbox, preparer, link, publisher);
+                shard.slow_disk = disk_faults.map(SlowDisk::new);
                 // The other end is gone only when another shard has already failed the process.
                 let _ = ended.send(run_shard(shard, &config, cpu));
             })

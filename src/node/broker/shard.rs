@@ -17,6 +17,7 @@ use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
 use super::replicas::Replicas;
 use super::requests::Requests;
+use super::slow_disk::{Completion, SlowDisk};
 use crate::config::node::BrokerConfig;
 use crate::engine::{App, ConnectionId, Event, Io};
 use crate::measure::clock;
@@ -50,6 +51,8 @@ pub(super) struct Shard {
     pub(super) counters: Counters,
     /// If anybody is to see the figures.
     pub(super) publisher: Option<Publisher>,
+    /// If the disk can be made slow.
+    pub(super) slow_disk: Option<SlowDisk>,
     state: State,
     failure: Option<BrokerError>,
 }
@@ -97,6 +100,7 @@ impl Shard {
             controller,
             counters: Counters::default(),
             publisher,
+            slow_disk: None,
             state: State::Running,
             failure: None,
         }
@@ -238,6 +242,18 @@ impl Shard {
         }
     }
 
+    fn write_done(&mut self, io: &mut dyn Io, completion: Completion) {
+        let Completion { operation, result, completed } = completion;
+        self.written(io, operation, result, completed);
+    }
+
+    fn writes_done_late(&mut self, io: &mut dyn Io) {
+        let now = io.now();
+        while let Some(completion) = self.slow_disk.as_mut().and_then(|slow| slow.due(now)) {
+            self.write_done(io, completion);
+        }
+    }
+
     fn on_closed(&mut self, io: &mut dyn Io, connection: ConnectionId) {
         if self.requests.closed(connection) || self.fetcher_closed(io, connection) {
             return;
@@ -261,6 +277,7 @@ impl App for Shard {
     fn on_event(&mut self, io: &mut dyn Io, event: Event) {
         match event {
             Event::Deadline => {
+                self.writes_done_late(io);
                 self.tick_replicas(io);
                 self.tick_controller(io);
             }
@@ -286,7 +303,12 @@ impl App for Shard {
                 self.on_closed(io, connection);
             }
             Event::Written { operation, result, completed } => {
-                self.written(io, operation, result, completed);
+                let completion = Completion { operation, result, completed };
+                let on_time = match &mut self.slow_disk {
+                    None => Some(completion),
+                    Some(slow) => slow.hold(completion),
+                };
+                on_time.into_iter().for_each(|completion| self.write_done(io, completion));
             }
             Event::Read { operation, result } => self.read_done(io, operation, result),
         }
@@ -304,7 +326,8 @@ impl App for Shard {
     fn deadline(&self) -> Option<MonotonicTime> {
         let controller = self.controller.as_ref().and_then(ControllerLink::deadline);
         let publisher = self.publisher.as_ref().map(Publisher::due);
-        [self.replicas.deadline(), self.fetchers.deadline(), controller, publisher]
+        let slow_disk = self.slow_disk.as_ref().and_then(SlowDisk::deadline);
+        [self.replicas.deadline(), self.fetchers.deadline(), controller, publisher, slow_disk]
             .into_iter()
             .flatten()
             .min()

@@ -28,6 +28,7 @@ fn result() -> RunResult {
             matrix: BTreeMap::new(),
             election: BTreeMap::new(),
             flush: BTreeMap::new(),
+            fault: Vec::new(),
         },
         cells: Vec::new(),
         warnings: vec!["w".to_owned()],

@@ -45,6 +45,8 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
         failed: LatencyHistogram::new(),
         stages: StageHistograms::new(),
         intervals: Vec::new(),
+        events: Vec::new(),
+        check: None,
         nodes: Vec::new(),
         device: Value::Null,
         contamination: Value::Null,

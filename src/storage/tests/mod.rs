@@ -5,6 +5,8 @@ mod commits;
 mod crashes;
 mod cuts;
 mod disk;
+mod faults;
 mod reads;
 mod recoveries;
 mod segments;
+mod stored;

@@ -42,6 +42,30 @@ fn the_schema_has_the_reader_s_keys() {
         let known = known(&format!("name = \"n\"\n[{table}]\n"));
         assert_eq!(keys(&schema["properties"][table]), known.iter().collect::<Vec<_>>());
     }
+    let known = known("name = \"n\"\n[[fault]]\n");
+    assert_eq!(keys(&schema["properties"]["fault"]["items"]), known.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_fault_needs_what_the_schema_requires_and_may_be_of_each_kind() {
+    let schema = &json_schema()["properties"]["fault"]["items"];
+    let fault = |leave_out: &str, kind: &str| {
+        let amount = matches!(kind, "slow-sync" | "delay").then_some(("by", "1ms"));
+        let target = if matches!(kind, "cut" | "delay") { "leader -> all" } else { "leader" };
+        let written = [("kind", kind), ("target", target), ("at", "0s")].into_iter().chain(amount);
+        let lines = written.filter(|(key, _)| *key != leave_out);
+        let table: String = lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
+        read(&format!("name = \"n\"\n[[fault]]\n{table}"))
+    };
+    for kind in schema["properties"]["kind"]["enum"].as_array().expect("kinds") {
+        let workload = fault("", kind.as_str().expect("text")).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(workload.faults[0].kind.name(), kind);
+    }
+    let required = schema["required"].as_array().expect("keys");
+    for key in required {
+        fault(key.as_str().expect("text"), "kill").expect_err("a key is missing");
+    }
+    assert_eq!(required.len(), 3);
 }
 
 /// The reader's judgement of one value, others left out but for those it would clash with.

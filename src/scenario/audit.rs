@@ -1,0 +1,197 @@
+//! After a cell under faults: waits until every replica is in sync, reads them all, and has the
+//! checker compare them with what was told and seen.
+//!
+//! Replicas are read from their files, past the brokers: nothing a broker says stands in for bytes.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::checker::divergence::{Batch, first_divergence};
+use crate::checker::history::History;
+use crate::checker::replica::{Found, Replica};
+use crate::checker::verdict::{self, Promise, Replicas, Verdict};
+use crate::config::cells::Cell;
+use crate::config::workload::{Fault, Workload};
+use crate::driver::describe::{PartitionDescription, latest_offset};
+use crate::driver::payload::Payload;
+use crate::driver::spec::CellSpec;
+use crate::record;
+use crate::storage::{StorageError, StoredBatch, StoredBatches};
+use crate::types::{Acks, BrokerId, IsrWait, Offset, PartitionId};
+
+use super::cluster::Cluster;
+
+/// How long replicas may take to be in sync again.
+const SYNC_PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at the ISR.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long a leader may take to tell its high watermark.
+const ASK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why a cell could not be checked.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// Not all replicas came back.
+    #[error(
+        "partition {partition} of {topic}: not all replicas are in sync {} s after the last fault",
+        SYNC_PATIENCE.as_secs()
+    )]
+    OutOfSync {
+        /// The topic.
+        topic: String,
+        /// The first such partition.
+        partition: PartitionId,
+    },
+    /// A replica's files cannot be read.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// What `workload` promises in `cell`, given its faults.
+pub(super) fn promise(workload: &Workload, cell: &Cell) -> Promise {
+    // Without waiting for the controller a leader counts on followers that an election may pass by.
+    let waits = cell.isr_wait == IsrWait::Controller;
+    let loses_page_cache = workload.faults.iter().any(Fault::is_page_cache_loss);
+    let keeps = waits && (cell.durability.is_synced() || !loses_page_cache);
+    Promise {
+        acknowledged: cell.acks == Acks::All && keeps,
+        visible: keeps,
+        order: workload.load.connections == 1,
+    }
+}
+
+/// Reads every replica of the cell's topic and judges.
+///
+/// # Errors
+/// [`AuditError`] if replicas do not get in sync or cannot be read.
+pub(super) fn audit(
+    cluster: &Cluster,
+    spec: &CellSpec,
+    history: &History,
+    promise: Promise,
+) -> Result<Verdict, AuditError> {
+    let settled = await_in_sync(cluster, spec)?;
+    let mut replicas = Vec::new();
+    for (index, (described, high_watermark)) in settled.iter().enumerate() {
+        let partition = PartitionId(index as i32);
+        let sent_end = history.partitions.get(index).map_or(0, |history| history.sent_end);
+        let reader = Reader { cluster, spec, partition, sent_end };
+        replicas.push(reader.read(described, *high_watermark)?);
+    }
+    Ok(verdict::judge(history, &replicas, promise))
+}
+
+/// Every partition with its leader's high watermark, once all replicas are in the ISR, all brokers
+/// say so, and nothing moves any more.
+fn await_in_sync(
+    cluster: &Cluster,
+    spec: &CellSpec,
+) -> Result<Vec<(PartitionDescription, Offset)>, AuditError> {
+    let deadline = Instant::now() + SYNC_PATIENCE;
+    let mut before = Vec::new();
+    loop {
+        let settled = settled(cluster, spec);
+        let missing = settled.iter().position(Option::is_none);
+        if missing.is_none() && settled == before {
+            return Ok(settled.into_iter().flatten().collect());
+        }
+        if Instant::now() > deadline {
+            let partition = PartitionId(missing.unwrap_or(0) as i32);
+            return Err(AuditError::OutOfSync { topic: spec.topic.clone(), partition });
+        }
+        before = settled;
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Each partition with its high watermark; `None` for one that is not whole. A broker that was cut
+/// off believes what it last heard, so all of them are asked.
+fn settled(cluster: &Cluster, spec: &CellSpec) -> Vec<Option<(PartitionDescription, Offset)>> {
+    let partitions = cluster.ask_all(&spec.topic).unwrap_or_default().partitions;
+    let settle = |index: usize| {
+        let described = partitions.get(index)?;
+        let leader = described.leader?;
+        let is_whole = described.isr.len() == described.replicas.len();
+        let address = cluster.broker(leader)?.address().filter(|_| is_whole)?;
+        let partition = PartitionId(index as i32);
+        let told = latest_offset(address, &spec.topic, partition, ASK_PATIENCE).ok()?;
+        Some((described.clone(), told))
+    };
+    (0..spec.partitions as usize).map(settle).collect()
+}
+
+struct Reader<'a> {
+    cluster: &'a Cluster,
+    spec: &'a CellSpec,
+    partition: PartitionId,
+    sent_end: u64,
+}
+
+impl Reader<'_> {
+    fn read(
+        &self,
+        described: &PartitionDescription,
+        high_watermark: Offset,
+    ) -> Result<Replicas, StorageError> {
+        let mut brokers = described.replicas.clone();
+        // The leader first: the others are compared with it.
+        brokers.sort_by_key(|broker| Some(*broker) != described.leader);
+        let mut held = Vec::new();
+        for broker in &brokers {
+            held.push((*broker, self.replica(*broker)?));
+        }
+        let mut logs = Vec::new();
+        for broker in &brokers {
+            logs.push(StoredBatches::open(&self.directory(*broker))?.map(|batch| batch.map(plain)));
+        }
+        let found = first_divergence(&mut logs, high_watermark)?;
+        let divergence = found.map(|found| (found.offset, brokers[found.replica]));
+        Ok(Replicas { high_watermark, held, divergence })
+    }
+
+    fn directory(&self, broker: BrokerId) -> PathBuf {
+        let name = format!("{}-{}", self.spec.topic, self.partition);
+        self.cluster.data_dir(broker).join(name)
+    }
+
+    fn replica(&self, broker: BrokerId) -> Result<Replica, StorageError> {
+        let spec = self.spec;
+        let payload = Payload::new(spec.seed, spec.record_bytes, spec.compressible);
+        let mut replica = Replica::default();
+        for batch in StoredBatches::open(&self.directory(broker))? {
+            let StoredBatch { header, bytes } = batch?;
+            let records = record::records(&bytes).ok();
+            let records = records.filter(|_| record::check_crc(&bytes, &header).is_ok());
+            let Some(records) = records else {
+                replica.damaged.add(header.record_count.unsigned_abs().into(), header.base_offset);
+                replica.end = header.end_offset();
+                continue;
+            };
+            for record in records {
+                let Ok(record) = record else {
+                    replica.damaged.add(1, header.base_offset);
+                    break;
+                };
+                let offset = header.base_offset.plus(record.offset_delta.into());
+                replica.found(offset, self.identify(&payload, record.value), self.sent_end);
+            }
+        }
+        Ok(replica)
+    }
+
+    fn identify(&self, payload: &Payload, value: Option<&[u8]>) -> Found {
+        let Some(Ok(header)) = value.map(|value| payload.check(value)) else {
+            return Found::Damaged;
+        };
+        let partitions = u64::from(self.spec.partitions);
+        let (number, home) = (header.sequence / partitions, header.sequence % partitions);
+        let is_ours = header.seed == self.spec.seed && home as i32 == self.partition.0;
+        if is_ours { Found::Record { number } } else { Found::Foreign }
+    }
+}
+
+fn plain(batch: StoredBatch) -> Batch {
+    let StoredBatch { header, bytes } = batch;
+    Batch { base_offset: header.base_offset, end_offset: header.end_offset(), bytes }
+}
