@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::node::ElectionConfig;
-use crate::types::{CommitRoute, Compat, DurabilityMode, EngineKind, Flush};
+use crate::types::{
+    CommitRoute, Compat, DurabilityMode, EngineKind, FetchPipeline, Flush, ServeFollowers,
+};
 
 /// Brokers of an embedded cluster.
 pub const BROKERS: u64 = 3;
@@ -40,8 +42,14 @@ pub const REPLICA_FETCH_WAIT_MAX: Duration = Duration::from_millis(500);
 pub const REPLICA_FETCH_BACKOFF: Duration = Duration::from_secs(1);
 /// `replica.fetch.max.bytes`.
 pub const REPLICA_FETCH_BYTES_MAX: u64 = 1_048_576;
+/// `replica.fetch.pipeline`: as Kafka, which fetches again once the last answer is appended.
+pub const FETCH_PIPELINE: FetchPipeline = FetchPipeline::Classic;
+/// `replica.serve.followers`: as Kafka, which never waits for a sync of its own.
+pub const SERVE_FOLLOWERS: ServeFollowers = ServeFollowers::BeforeSync;
 /// `metadata.append.linger`: zero (Kafka waits 25 ms), so that the rest of an ISR change shows.
 pub const METADATA_APPEND_LINGER: Duration = Duration::ZERO;
+/// `commit.delay`: nothing is injected.
+pub const COMMIT_DELAY: Duration = Duration::ZERO;
 /// `controller.quorum.election.timeout.ms`.
 pub const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Entries of the metadata log between snapshots. They are kept in memory: at a few hundred bytes

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind};
+use crate::types::{
+    BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind, FetchPipeline, ServeFollowers,
+};
 
 /// How a broker's logs are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,10 @@ pub struct BrokerConfig {
     pub replica_fetch_backoff: Duration,
     /// `replica.fetch.max.bytes` per partition.
     pub replica_fetch_bytes_max: usize,
+    /// `replica.fetch.pipeline`: when the next fetch leaves.
+    pub replica_fetch_pipeline: FetchPipeline,
+    /// `replica.serve.followers`: from when on this broker serves an append to its followers.
+    pub replica_serve_followers: ServeFollowers,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
     /// `connections.max.idle.ms`, applied to half-received frames.
@@ -81,6 +87,9 @@ pub struct ControllerConfig {
     pub session_timeout: Duration,
     /// `metadata.append.linger`: records wait this long for company before the append.
     pub metadata_append_linger: Duration,
+    /// `commit.delay`: each batch of records is held this long before it is proposed to the quorum,
+    /// as if every commit took so much longer. For experiments.
+    pub commit_delay: Duration,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
     /// `controller.quorum.voters`: all of them, this one included. Empty if it is the only one.

@@ -15,7 +15,9 @@ use super::node::{BrokerConfig, ControllerConfig, ElectionConfig, LogConfig};
 use super::read::{ConfigError, Field, Source, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
-use crate::types::{BrokerId, CommitRoute, Compat, DurabilityMode, Flush};
+use crate::types::{
+    BrokerId, CommitRoute, Compat, DurabilityMode, FetchPipeline, Flush, ServeFollowers,
+};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +62,8 @@ struct RawReplica {
     fetch_wait_max: Field,
     fetch_backoff: Field,
     fetch_bytes_max: Field,
+    fetch_pipeline: Field,
+    serve_followers: Field,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -71,6 +75,7 @@ struct RawController {
     data_dir: Field,
     session_timeout: Field,
     metadata_append_linger: Field,
+    commit_delay: Field,
     request_bytes_max: Field,
     voters: Field,
     election_timeout: Field,
@@ -149,6 +154,18 @@ impl BrokerConfig {
                 defaults::REPLICA_FETCH_BYTES_MAX,
                 1 << 10..=1 << 30,
             )?),
+            replica_fetch_pipeline: source.or(
+                "replica.fetch_pipeline",
+                &raw.replica.fetch_pipeline,
+                defaults::FETCH_PIPELINE,
+                units::choice(&FetchPipeline::ALL),
+            )?,
+            replica_serve_followers: source.or(
+                "replica.serve_followers",
+                &raw.replica.serve_followers,
+                defaults::SERVE_FOLLOWERS,
+                units::choice(&ServeFollowers::ALL),
+            )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
             half_frame_idle_max: source.duration(
                 "half_frame_idle_max",
@@ -196,6 +213,8 @@ impl BrokerConfig {
                 fetch_wait_max: text(units::show_duration(self.replica_fetch_wait_max)),
                 fetch_backoff: text(units::show_duration(self.replica_fetch_backoff)),
                 fetch_bytes_max: text(units::show_size(self.replica_fetch_bytes_max as u64)),
+                fetch_pipeline: text(self.replica_fetch_pipeline.name()),
+                serve_followers: text(self.replica_serve_followers.name()),
             },
         };
         to_toml(&raw)
@@ -235,6 +254,12 @@ impl ControllerConfig {
                 defaults::METADATA_APPEND_LINGER,
                 units::duration,
             )?,
+            commit_delay: source.or(
+                "commit_delay",
+                &raw.commit_delay,
+                defaults::COMMIT_DELAY,
+                units::duration,
+            )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
             voters: source.or("voters", &raw.voters, Vec::new(), voters(node_id))?,
             election_timeout: source.duration(
@@ -267,6 +292,7 @@ impl ControllerConfig {
             data_dir: path(&self.data_dir)?,
             session_timeout: text(units::show_duration(self.session_timeout)),
             metadata_append_linger: text(units::show_duration(self.metadata_append_linger)),
+            commit_delay: text(units::show_duration(self.commit_delay)),
             request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
             voters: (!voters.is_empty()).then(|| text(voters.join(","))).flatten(),
             election_timeout: text(units::show_duration(self.election_timeout)),

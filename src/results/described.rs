@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::config::cells::Cell as Planned;
 use crate::config::units::{show_duration, show_size};
 use crate::config::workload::{Pacing, Workload};
-use crate::types::{Acks, HwmGate, IsrWait};
+use crate::types::Acks;
 
 use super::schema;
 
@@ -38,7 +38,6 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "message_bytes_max": cluster.message_bytes_max,
             "undurable_bytes_max": cluster.undurable_bytes_max,
             "commit_route": cluster.commit_route.name(),
-            "commit_pipeline_depth": cluster.commit_pipeline_depth,
             "replica_lag_time_max": show_duration(cluster.replica_lag_time_max),
             "replica_fetch_wait_max": show_duration(cluster.replica_fetch_wait_max),
             "replica_fetch_backoff": show_duration(cluster.replica_fetch_backoff),
@@ -63,8 +62,14 @@ pub fn workload(workload: &Workload) -> schema::Workload {
         matrix: object(json!({
             "engine": names(&matrix.engines, |engine| engine.name()),
             "durability": names(&matrix.durabilities, |mode| mode.name()),
-            "hwm_gate": names(&matrix.hwm_gates, |gate| gate_name(*gate)),
-            "isr_wait": names(&matrix.isr_waits, |wait| wait_name(*wait)),
+            "fetch_pipeline": names(&matrix.fetch_pipelines, |pipeline| pipeline.name()),
+            "serve_followers": names(&matrix.serve_followers, |serve| serve.name()),
+            "commit_pipeline_depth": matrix.commit_pipeline_depths,
+            "commit_delay": matrix.commit_delays.iter().copied().map(show_duration)
+                .collect::<Vec<_>>(),
+            "hwm_gate": names(&matrix.hwm_gates, |gate| gate.name()),
+            "isr_wait": names(&matrix.isr_waits, |wait| wait.name()),
+            "isr_expand": names(&matrix.isr_expands, |expand| expand.name()),
             "partitions": matrix.partitions,
             "record_bytes": matrix.record_bytes,
             "rate_per_s": rates,
@@ -79,20 +84,6 @@ pub fn workload(workload: &Workload) -> schema::Workload {
 
 fn names<T>(values: &[T], name: impl Fn(&T) -> &'static str) -> Vec<&'static str> {
     values.iter().map(name).collect()
-}
-
-fn gate_name(gate: HwmGate) -> &'static str {
-    match gate {
-        HwmGate::Kip966 => "kip966",
-        HwmGate::Legacy => "legacy",
-    }
-}
-
-fn wait_name(wait: IsrWait) -> &'static str {
-    match wait {
-        IsrWait::Controller => "controller",
-        IsrWait::None => "none",
-    }
 }
 
 /// Records per second asked for; `None` unless the loop is open.
@@ -114,8 +105,18 @@ pub fn cell_name(workload: &Workload, cell: &Planned) -> String {
         }
     };
     vary(matrix.engines.len() > 1, cell.engine.name().to_owned());
-    vary(matrix.hwm_gates.len() > 1, format!("hwm.gate={}", gate_name(cell.hwm_gate)));
-    vary(matrix.isr_waits.len() > 1, format!("isr.wait={}", wait_name(cell.isr_wait)));
+    let cluster = &cell.cluster;
+    let pipeline = cluster.fetch_pipeline.name();
+    vary(matrix.fetch_pipelines.len() > 1, format!("fetch.pipeline={pipeline}"));
+    let serve = cluster.serve_followers.name();
+    vary(matrix.serve_followers.len() > 1, format!("serve.followers={serve}"));
+    let depth = cluster.commit_pipeline_depth;
+    vary(matrix.commit_pipeline_depths.len() > 1, format!("commit.pipeline.depth={depth}"));
+    let delay = show_duration(cluster.commit_delay);
+    vary(matrix.commit_delays.len() > 1, format!("commit.delay={delay}"));
+    vary(matrix.hwm_gates.len() > 1, format!("hwm.gate={}", cell.hwm_gate.name()));
+    vary(matrix.isr_waits.len() > 1, format!("isr.wait={}", cell.isr_wait.name()));
+    vary(matrix.isr_expands.len() > 1, format!("isr.expand={}", cell.isr_expand.name()));
     vary(matrix.partitions.len() > 1, format!("partitions={}", cell.partitions));
     vary(matrix.record_bytes.len() > 1, show_size(cell.record_bytes as u64));
     let rate = rate_per_s(&cell.pacing).map_or(String::new(), |rate| format!("{rate}/s"));
@@ -133,8 +134,13 @@ pub(super) fn factors(workload: &Workload, cell: &Planned) -> schema::Factors {
         rate_per_s: rate_per_s(&cell.pacing),
         record_bytes: cell.record_bytes,
         partitions: cell.partitions,
-        hwm_gate: gate_name(cell.hwm_gate).to_owned(),
-        isr_wait: wait_name(cell.isr_wait).to_owned(),
+        hwm_gate: cell.hwm_gate.name().to_owned(),
+        isr_wait: cell.isr_wait.name().to_owned(),
+        isr_expand: cell.isr_expand.name().to_owned(),
+        fetch_pipeline: cell.cluster.fetch_pipeline.name().to_owned(),
+        serve_followers: cell.cluster.serve_followers.name().to_owned(),
+        commit_pipeline_depth: cell.cluster.commit_pipeline_depth,
+        commit_delay: show_duration(cell.cluster.commit_delay),
         commit_route: workload.cluster.commit_route.under(cell.durability).name().to_owned(),
     }
 }

@@ -136,12 +136,50 @@ pub struct Factors {
     pub record_bytes: usize,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// `kip966` or `legacy`.
+    /// `kip966`, `legacy`, `maximal-isr` or `soft`.
     pub hwm_gate: String,
     /// `controller` or `none`.
     pub isr_wait: String,
+    /// `kafka` or `caught-up`.
+    #[serde(default = "unvaried::isr_expand")]
+    pub isr_expand: String,
+    /// `classic` or `pipelined`.
+    #[serde(default = "unvaried::fetch_pipeline")]
+    pub fetch_pipeline: String,
+    /// `before` or `after` the leader's own sync.
+    #[serde(default = "unvaried::serve_followers")]
+    pub serve_followers: String,
+    /// Commit groups in flight per partition.
+    #[serde(default = "unvaried::commit_pipeline_depth")]
+    pub commit_pipeline_depth: usize,
+    /// Injected before each commit of the controller, a duration.
+    #[serde(default = "unvaried::commit_delay")]
+    pub commit_delay: String,
     /// How a commit group reached the disk.
     pub commit_route: String,
+}
+
+/// What held in results written before the factor could be varied.
+mod unvaried {
+    pub(super) fn isr_expand() -> String {
+        "kafka".to_owned()
+    }
+
+    pub(super) fn fetch_pipeline() -> String {
+        "classic".to_owned()
+    }
+
+    pub(super) fn serve_followers() -> String {
+        "before".to_owned()
+    }
+
+    pub(super) fn commit_pipeline_depth() -> usize {
+        1
+    }
+
+    pub(super) fn commit_delay() -> String {
+        "0s".to_owned()
+    }
 }
 
 /// Records whose intended send time lies in the measured part, and what became of them.

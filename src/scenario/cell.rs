@@ -11,7 +11,6 @@ use crate::driver::schedule::{Arrivals, Rate, RateError};
 use crate::driver::spec::{CellSpec, Retry};
 use crate::results::measured::Measured;
 use crate::results::schema;
-use crate::types::{HwmGate, IsrWait};
 
 /// How long after the measured part answers are waited for.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -67,18 +66,11 @@ fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError>
 }
 
 fn topic_configs(workload: &Workload, cell: &Cell) -> Vec<(String, String)> {
-    let gate = match cell.hwm_gate {
-        HwmGate::Kip966 => "kip966",
-        HwmGate::Legacy => "legacy",
-    };
-    let wait = match cell.isr_wait {
-        IsrWait::Controller => "controller",
-        IsrWait::None => "none",
-    };
     [
         ("min.insync.replicas", workload.cluster.min_isr.to_string()),
-        ("ackmark.hwm.gate", gate.to_owned()),
-        ("ackmark.isr.wait", wait.to_owned()),
+        ("ackmark.hwm.gate", cell.hwm_gate.name().to_owned()),
+        ("ackmark.isr.wait", cell.isr_wait.name().to_owned()),
+        ("ackmark.isr.expand", cell.isr_expand.name().to_owned()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .to_vec()

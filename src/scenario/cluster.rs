@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::config::cells::ClusterVariant;
 use crate::config::node::{BrokerConfig, ControllerConfig, LogConfig};
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
@@ -32,6 +33,8 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// What else the matrix varies.
+    pub variant: ClusterVariant,
 }
 
 /// Why a cluster could not be started, or failed.
@@ -180,6 +183,7 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         data_dir: PathBuf::from("controller"),
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
+        commit_delay: plan.variant.commit_delay,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         voters: Vec::new(),
         election_timeout: defaults::ELECTION_TIMEOUT,
@@ -204,7 +208,7 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         log: LogConfig {
             durability: plan.durability,
             commit_route: settings.commit_route.under(plan.durability),
-            commit_pipeline_depth: settings.commit_pipeline_depth,
+            commit_pipeline_depth: plan.variant.commit_pipeline_depth,
             segment_bytes: settings.segment_bytes,
             memory_bytes: settings.memory_bytes,
             message_bytes_max: settings.message_bytes_max,
@@ -214,6 +218,8 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         replica_fetch_wait_max: settings.replica_fetch_wait_max,
         replica_fetch_backoff: settings.replica_fetch_backoff,
         replica_fetch_bytes_max: settings.replica_fetch_bytes_max,
+        replica_fetch_pipeline: plan.variant.fetch_pipeline,
+        replica_serve_followers: plan.variant.serve_followers,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,

@@ -190,6 +190,7 @@ fn run_block(
         settings: &place.settings.workload.cluster,
         engine: block.engine,
         durability: block.durability,
+        variant: block.cluster,
     };
     if let Some(bar_text) = place.folder.file_name() {
         progress.note(&format!(

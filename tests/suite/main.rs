@@ -8,6 +8,6 @@ mod commands;
 mod golden;
 mod kcat;
 mod main_job;
-mod runs;
 mod quorum;
+mod runs;
 mod workloads;

@@ -29,13 +29,17 @@ struct Ended {
 impl Run {
     /// Two cells a repeat, `repeats` times, each measured for `duration`.
     fn start(repeats: usize, duration: &str) -> Run {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(folder.path().join("data")).expect("a writable folder");
-        let workload = format!(
+        Run::of(&format!(
             "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
              [load]\nwarmup = \"100ms\"\nduration = \"{duration}\"\nrepeats = {repeats}\n\
              [matrix]\nacks = [1, \"all\"]\nrate = [\"500/s\"]\n"
-        );
+        ))
+    }
+
+    /// A workload named `t`.
+    fn of(workload: &str) -> Run {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("data")).expect("a writable folder");
         fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
         let process = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args(["run", "t.toml", "--data", "data", "--out", "out"])
@@ -139,6 +143,40 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
         assert!(ended.results()[0].join(percentiles).exists());
     }
     assert!(ended.output.contains("where the ack p50 went"), "{}", ended.output);
+}
+
+/// One record at a time: without an acknowledgement beside the fetch that waits at the leader, a
+/// pipelined follower's sync would be known only when that fetch times out.
+#[test]
+fn every_way_to_replicate_acknowledges_and_is_named_in_the_result() {
+    let ended = Run::of(
+        "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\nreplica_fetch_wait_max = \"60s\"\n\
+         commit_pipeline_depth = 2\ncommit_delay = \"2ms\"\n\
+         [load]\nmode = \"closed\"\nwarmup = \"100ms\"\nduration = \"400ms\"\nrepeats = 1\n\
+         [matrix]\ndurability = [\"fsync\"]\nhwm_gate = [\"kip966\", \"soft\"]\n\
+         fetch_pipeline = [\"classic\", \"pipelined\"]\nserve_followers = [\"after\"]\n",
+    )
+    .after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    let names: Vec<&str> = result.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "acks=all fsync fetch.pipeline=classic hwm.gate=kip966",
+            "acks=all fsync fetch.pipeline=classic hwm.gate=soft",
+            "acks=all fsync fetch.pipeline=pipelined hwm.gate=kip966",
+            "acks=all fsync fetch.pipeline=pipelined hwm.gate=soft",
+        ]
+    );
+    for cell in &result.cells {
+        let (counts, factors) = (&cell.counts, &cell.factors);
+        assert!(counts.acknowledged_records > 10, "{}: {counts:?}", cell.name);
+        assert_eq!(counts.unanswered_records, 0, "{}", cell.name);
+        assert_eq!(cell.reconciliation.anomaly_count, 0, "{}", cell.name);
+        assert_eq!((factors.commit_pipeline_depth, &*factors.commit_delay), (2, "2ms"));
+        assert_eq!(factors.serve_followers, "after");
+    }
 }
 
 #[test]

@@ -37,6 +37,25 @@ fn bad_workloads_are_refused_in_words() {
     }
 }
 
+/// The reader's own list of keys against `docs/workloads.md`.
+#[test]
+fn every_key_is_in_the_reference() {
+    let reference = std::fs::read_to_string("docs/workloads.md").expect("the reference");
+    for table in ["cluster", "load", "matrix", "flush"] {
+        let text = format!("name = \"t\"\n[{table}]\nno_such_key = 1\n");
+        let error = Workload::from_text(Path::new("t.toml"), &text).expect_err("an unknown key");
+        let error = error.to_string();
+        let (_, keys) = error.split_once("allowed here: ").expect("it lists the keys");
+        let (_, section) = reference
+            .split_once(&format!("## `[{table}]`"))
+            .unwrap_or_else(|| panic!("no section on [{table}]"));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        for key in keys.trim().split(", ") {
+            assert!(section.contains(&format!("| `{key}` |")), "{table}.{key} is not described");
+        }
+    }
+}
+
 #[test]
 fn no_golden_error_is_left_over() {
     for entry in std::fs::read_dir("fixtures/golden/errors").expect("the folder exists") {

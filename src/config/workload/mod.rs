@@ -10,7 +10,10 @@ pub(super) use raw::{ENGINES, durability_modes};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush, HwmGate, IsrExpand,
+    IsrWait, ServeFollowers,
+};
 
 use super::{ConfigError, defaults};
 
@@ -27,7 +30,8 @@ pub struct Workload {
     pub matrix: Matrix,
 }
 
-/// The cluster each cell runs on; a fresh one for each engine and durability mode.
+/// The cluster each cell runs on; a fresh one for each engine, durability mode and
+/// [`super::cells::ClusterVariant`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Broker processes; at least the replication factor.
@@ -50,8 +54,6 @@ pub struct Cluster {
     pub undurable_bytes_max: usize,
     /// How a commit group reaches the disk.
     pub commit_route: CommitRouteChoice,
-    /// Commit groups in flight per partition.
-    pub commit_pipeline_depth: usize,
     /// `replica.lag.time.max.ms`.
     pub replica_lag_time_max: Duration,
     /// `replica.fetch.wait.max.ms`.
@@ -175,6 +177,16 @@ pub struct Matrix {
     pub hwm_gates: Vec<HwmGate>,
     /// `isr.wait`.
     pub isr_waits: Vec<IsrWait>,
+    /// `isr.expand`.
+    pub isr_expands: Vec<IsrExpand>,
+    /// `replica.fetch.pipeline`.
+    pub fetch_pipelines: Vec<FetchPipeline>,
+    /// `replica.serve.followers`.
+    pub serve_followers: Vec<ServeFollowers>,
+    /// Commit groups in flight per partition.
+    pub commit_pipeline_depths: Vec<usize>,
+    /// Delay injected before each commit of the controller.
+    pub commit_delays: Vec<Duration>,
     /// Partitions of the cell's topic.
     pub partitions: Vec<u32>,
     /// Value size of a record.

@@ -7,7 +7,10 @@ use serde::Deserialize;
 
 use crate::config::read::{ConfigError, Field, List, Source, whole};
 use crate::config::{defaults, units};
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush, HwmGate, IsrExpand,
+    IsrWait, ServeFollowers,
+};
 
 use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Workload};
 
@@ -47,6 +50,9 @@ struct RawCluster {
     heartbeat_interval: Field,
     session_timeout: Field,
     metadata_append_linger: Field,
+    commit_delay: Field,
+    fetch_pipeline: Field,
+    serve_followers: Field,
 }
 
 #[derive(Deserialize, Default)]
@@ -72,6 +78,11 @@ struct RawMatrix {
     durability: List,
     hwm_gate: List,
     isr_wait: List,
+    isr_expand: List,
+    fetch_pipeline: List,
+    serve_followers: List,
+    commit_pipeline_depth: List,
+    commit_delay: List,
     partitions: List,
     record_bytes: List,
     rate: List,
@@ -177,12 +188,6 @@ fn cluster(source: &Source<'_>, raw: &RawCluster) -> Result<Cluster, ConfigError
             &raw.commit_route,
             CommitRouteChoice::ByMode,
             units::choice(&COMMIT_ROUTES),
-        )?,
-        commit_pipeline_depth: source.count(
-            "cluster.commit_pipeline_depth",
-            &raw.commit_pipeline_depth,
-            defaults::COMMIT_PIPELINE_DEPTH,
-            1..=64,
         )?,
         replica_lag_time_max: source.duration(
             "cluster.replica_lag_time_max",
@@ -349,7 +354,12 @@ fn matrix(
         units::count(1..=10_000),
     )?;
     Ok(Matrix {
-        engines: engines(source, raw)?,
+        engines: axis(
+            source,
+            ("engine", &raw.cluster.engine, &raw.matrix.engine),
+            defaults::ENGINE,
+            units::choice(&ENGINES),
+        )?,
         durabilities: source.list_or(
             "matrix.durability",
             &raw.matrix.durability,
@@ -360,13 +370,38 @@ fn matrix(
             "matrix.hwm_gate",
             &raw.matrix.hwm_gate,
             vec![HwmGate::Kip966],
-            units::choice(&[("kip966", HwmGate::Kip966), ("legacy", HwmGate::Legacy)]),
+            units::choice(&HwmGate::ALL),
         )?,
         isr_waits: source.list_or(
             "matrix.isr_wait",
             &raw.matrix.isr_wait,
             vec![IsrWait::Controller],
-            units::choice(&[("controller", IsrWait::Controller), ("none", IsrWait::None)]),
+            units::choice(&IsrWait::ALL),
+        )?,
+        isr_expands: source.list_or(
+            "matrix.isr_expand",
+            &raw.matrix.isr_expand,
+            vec![IsrExpand::Kafka],
+            units::choice(&IsrExpand::ALL),
+        )?,
+        fetch_pipelines: axis(
+            source,
+            ("fetch_pipeline", &raw.cluster.fetch_pipeline, &raw.matrix.fetch_pipeline),
+            defaults::FETCH_PIPELINE,
+            units::choice(&FetchPipeline::ALL),
+        )?,
+        serve_followers: axis(
+            source,
+            ("serve_followers", &raw.cluster.serve_followers, &raw.matrix.serve_followers),
+            defaults::SERVE_FOLLOWERS,
+            units::choice(&ServeFollowers::ALL),
+        )?,
+        commit_pipeline_depths: commit_pipeline_depths(source, raw)?,
+        commit_delays: axis(
+            source,
+            ("commit_delay", &raw.cluster.commit_delay, &raw.matrix.commit_delay),
+            defaults::COMMIT_DELAY,
+            units::duration,
         )?,
         partitions: partitions.into_iter().map(|count| count as u32).collect(),
         record_bytes: record_bytes.into_iter().map(whole).collect(),
@@ -408,18 +443,30 @@ fn flush(source: &Source<'_>, raw: &RawFlush) -> Result<Flush, ConfigError> {
     })
 }
 
-fn engines(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<EngineKind>, ConfigError> {
-    let engine = source.or(
-        "cluster.engine",
-        &raw.cluster.engine,
-        defaults::ENGINE,
-        units::choice(&ENGINES),
-    )?;
-    if let (Some(_), Some(list)) = (&raw.cluster.engine, &raw.matrix.engine) {
-        let problem = "cluster.engine is set too; keep one of the two";
-        return Err(source.refused("matrix.engine", list.span(), "[…]", problem));
+/// What a cluster is started with: one value under `cluster`, or several under `matrix`.
+fn axis<T: Copy + PartialEq>(
+    source: &Source<'_>,
+    (key, one, several): (&str, &Field, &List),
+    default: T,
+    meaning: impl Fn(&units::Scalar) -> Result<T, String>,
+) -> Result<Vec<T>, ConfigError> {
+    let value = source.or(&format!("cluster.{key}"), one, default, &meaning)?;
+    let matrix_key = format!("matrix.{key}");
+    if let (Some(_), Some(list)) = (one, several) {
+        let problem = format!("cluster.{key} is set too; keep one of the two");
+        return Err(source.refused(&matrix_key, list.span(), "[…]", problem));
     }
-    source.list_or("matrix.engine", &raw.matrix.engine, vec![engine], units::choice(&ENGINES))
+    source.list_or(&matrix_key, several, vec![value], meaning)
+}
+
+fn commit_pipeline_depths(
+    source: &Source<'_>,
+    raw: &RawWorkload,
+) -> Result<Vec<usize>, ConfigError> {
+    let keys = &raw.cluster.commit_pipeline_depth;
+    let keys = ("commit_pipeline_depth", keys, &raw.matrix.commit_pipeline_depth);
+    let depths = axis(source, keys, defaults::COMMIT_PIPELINE_DEPTH, units::count(1..=64))?;
+    Ok(depths.into_iter().map(whole).collect())
 }
 
 fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, ConfigError> {

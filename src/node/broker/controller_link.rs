@@ -486,6 +486,7 @@ impl Shard {
             log_start_offset: None,
             partition_max_bytes: METADATA_FETCH_BYTES_MAX,
             stamps: None,
+            durable_offset: None,
         };
         let topic = TopicRef { name: Default::default(), id: TopicId::METADATA };
         let request = FetchRequest {

@@ -134,7 +134,9 @@ impl Shard {
             let leads = metadata.leader == Some(self.config.node_id);
             if leads != replica.machine.is_leader() {
                 replica.trace.clear();
+                replica.follower_trace.clear();
                 replica.next_fetch = None;
+                replica.next_acknowledgement = None;
             }
         }
         self.step(io, slot, Input::Metadata(metadata));
@@ -187,6 +189,8 @@ impl Shard {
             hwm_gate: config.hwm_gate,
             isr_wait: config.isr_wait,
             isr_expand: config.isr_expand,
+            fetch_pipeline: self.config.replica_fetch_pipeline,
+            serve_followers: self.config.replica_serve_followers,
             lag_time_max: self.config.replica_lag_time_max,
             fetch_backoff: self.config.replica_fetch_backoff,
         }

@@ -10,6 +10,7 @@ mod counters;
 mod fetchers;
 mod gauges;
 mod identity;
+mod leader_offsets;
 mod log_info;
 mod message;
 mod metadata;

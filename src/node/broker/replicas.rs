@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::BrokerError;
 use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart};
 use super::shard::Shard;
-use super::trace::Trace;
+use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
 use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
@@ -30,10 +30,12 @@ pub(super) struct Replica {
     pub trace: Trace,
     /// The fetch the machine wants next; taken when it is sent.
     pub next_fetch: Option<FollowerFetch>,
+    /// What the machine wants acknowledged beside the fetch in flight; taken when it is sent.
+    pub next_acknowledgement: Option<FollowerFetch>,
     /// The machine wants the leader's offsets.
     pub wants_leader_offsets: bool,
     /// Instants of the batches this follower holds but has not acknowledged yet.
-    pub follower_stamps: Option<FollowerStamps>,
+    pub follower_trace: FollowerTrace,
     next_operation: u64,
     is_dirty: bool,
     /// Deleted, but writes are in flight.
@@ -125,8 +127,9 @@ impl Replicas {
             log,
             trace,
             next_fetch: None,
+            next_acknowledgement: None,
             wants_leader_offsets: false,
-            follower_stamps: None,
+            follower_trace: FollowerTrace::default(),
             next_operation: (slot as u64 + 1) << OPERATION_BITS,
             is_dirty: false,
             is_doomed: false,
@@ -248,6 +251,7 @@ impl Shard {
             }
             Output::Truncate { to } => {
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
+                replica.follower_trace.clear();
                 let truncated = replica.log.truncate(io, to);
                 if let Some(end) = self.check_log(truncated)
                     && end != to
@@ -265,7 +269,20 @@ impl Shard {
             Output::FetchFromLeader(fetch) => {
                 if let Some(replica) = self.replicas.get_mut(slot) {
                     replica.next_fetch = Some(fetch);
+                    replica.next_acknowledgement = None;
                     self.fetchers.follow(fetch.leader, slot);
+                }
+            }
+            Output::Acknowledge(fetch) => {
+                if let Some(replica) = self.replicas.get_mut(slot) {
+                    // A fetch that has not left yet takes the news with it.
+                    match &mut replica.next_fetch {
+                        Some(unsent) => unsent.durable_offset = fetch.durable_offset,
+                        None => {
+                            replica.next_acknowledgement = Some(fetch);
+                            self.fetchers.has_acknowledgements = true;
+                        }
+                    }
                 }
             }
             Output::AskLeaderOffsets => {
@@ -327,7 +344,8 @@ impl Shard {
         if let (Fetcher::Follower { id, .. }, Some(stamps), Some(replica)) =
             (fetch.fetch.fetcher, fetch.follower_stamps, self.replicas.get_mut(slot))
         {
-            replica.trace.acknowledged(id, fetch.fetch.offset, stamps, fetch.received);
+            let acknowledged = fetch.fetch.acknowledged();
+            replica.trace.acknowledged(id, acknowledged, stamps, fetch.received);
         }
         let (request, deadline) = (RequestId::from(part), fetch.deadline);
         let input = Input::Fetch { request, fetch: fetch.fetch, deadline };
@@ -365,11 +383,12 @@ impl Shard {
         let part = Part::from(request);
         let Some(replica) = self.replicas.get_mut(slot) else { return };
         let mut records = Vec::new();
+        let mut end = answer.offset;
         if answer.offset < answer.until {
             let read = replica.log.read(answer.offset, answer.until, fetch.bytes_max, &mut records);
             match self.check_log(read) {
                 None => return,
-                Some(Read::Memory { .. }) => {}
+                Some(Read::Memory { end_offset, .. }) => end = end_offset,
                 Some(Read::Disk(read)) => {
                     self.replicas.reads_started += 1;
                     let operation = OperationId(self.replicas.reads_started);
@@ -381,7 +400,7 @@ impl Shard {
                 }
             }
         }
-        self.send_fetched(io, slot, part, &fetch, answer, records);
+        self.send_fetched(io, slot, part, &fetch, answer, (records, end));
     }
 
     fn send_fetched(
@@ -391,13 +410,13 @@ impl Shard {
         part: Part,
         fetch: &FetchPart,
         answer: FetchAnswer,
-        records: Vec<Bytes>,
+        (records, end): (Vec<Bytes>, Offset),
     ) {
         let mut steps = Vec::new();
         if let Some(replica) = self.replicas.get_mut(slot) {
             match fetch.fetch.fetcher {
                 Fetcher::Follower { id, .. } if !records.is_empty() => {
-                    replica.trace.served(id, io.now());
+                    replica.trace.served(id, end, io.now());
                 }
                 Fetcher::Consumer if fetch.wants_steps => {
                     steps = replica.trace.steps(answer.offset, answer.until);
@@ -423,18 +442,18 @@ impl Shard {
         let mut records = Vec::new();
         let taken = match (result, self.replicas.get(slot)) {
             (Err(error), _) => Err(error.to_string()),
-            (Ok(_), None) => Ok(()),
+            (Ok(_), None) => Ok(answer.offset),
             (Ok(bytes), Some(replica)) => replica
                 .log
                 .complete_disk_read(&read, bytes.freeze(), &mut records)
-                .map(drop)
                 .map_err(|error| error.to_string()),
         };
-        if let Err(error) = taken {
+        let end = taken.unwrap_or_else(|error| {
             self.counters.failed_read(error);
             answer.error = ErrorCode::KafkaStorageError;
-        }
-        self.send_fetched(io, slot, part, &fetch, answer, records);
+            answer.offset
+        });
+        self.send_fetched(io, slot, part, &fetch, answer, (records, end));
     }
 
     // --- offsets ---------------------------------------------------------------------------------
@@ -512,8 +531,8 @@ impl Shard {
         let Some(replica) = self.replicas.get_mut(slot) else { return };
         if replica.machine.is_leader() {
             replica.trace.durable(offset, at);
-        } else if let Some(stamps) = &mut replica.follower_stamps {
-            stamps.durable = at;
+        } else {
+            replica.follower_trace.durable(offset, at);
         }
         self.step(io, slot, Input::Durable(offset));
     }
@@ -557,12 +576,13 @@ impl Shard {
                     replica.log.append(&batch.bytes, base_offset, end_offset, leader_epoch, false);
             }
         }
-        replica.follower_stamps = Some(FollowerStamps {
+        let stamps = FollowerStamps {
             clock: self.clock,
             received: *received,
             appended: io.now(),
             durable: MonotonicTime::ZERO,
-        });
+        };
+        replica.follower_trace.appended(replica.log.log_end_offset(), stamps);
         self.check_log(appended);
         self.replicas.mark_dirty(slot);
     }

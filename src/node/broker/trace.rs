@@ -19,9 +19,51 @@ struct Batch {
     stamps: BrokerStamps,
 }
 
+/// Fetch answers with records remembered per follower: more are in flight only towards a follower
+/// that does not acknowledge.
+const SERVED_MAX: usize = 256;
+
 struct Follower {
     id: BrokerId,
-    served: MonotonicTime,
+    /// Exclusive end and time of the answers not acknowledged yet, in order of both.
+    served: VecDeque<(Offset, MonotonicTime)>,
+}
+
+/// A follower's own instants of what it has appended, until it tells them to its leader.
+#[derive(Default)]
+pub(super) struct FollowerTrace {
+    /// By log end after the append.
+    appended: VecDeque<(Offset, FollowerStamps)>,
+    /// Of the newest durable batches, not told yet.
+    durable: Option<FollowerStamps>,
+}
+
+impl FollowerTrace {
+    /// Batches up to `end` are in the log's memory.
+    pub(super) fn appended(&mut self, end: Offset, stamps: FollowerStamps) {
+        if self.appended.len() == SERVED_MAX {
+            self.appended.pop_front();
+        }
+        self.appended.push_back((end, stamps));
+    }
+
+    /// The log is durable up to `offset`.
+    pub(super) fn durable(&mut self, offset: Offset, at: MonotonicTime) {
+        while self.appended.front().is_some_and(|&(end, _)| end <= offset) {
+            let told = self.appended.pop_front();
+            self.durable = told.map(|(_, stamps)| FollowerStamps { durable: at, ..stamps });
+        }
+    }
+
+    /// What the acknowledgement that leaves now may say.
+    pub(super) fn take(&mut self) -> Option<FollowerStamps> {
+        self.durable.take()
+    }
+
+    /// The log was cut, or another role begins.
+    pub(super) fn clear(&mut self) {
+        *self = FollowerTrace::default();
+    }
 }
 
 /// The instants of one partition.
@@ -72,12 +114,22 @@ impl Trace {
         }
     }
 
-    /// Records were handed to the socket of follower `id`.
-    pub(super) fn served(&mut self, id: BrokerId, at: MonotonicTime) {
-        match self.followers.iter_mut().find(|follower| follower.id == id) {
-            Some(follower) => follower.served = at,
-            None => self.followers.push(Follower { id, served: at }),
+    /// Records up to `until` were handed to the socket of follower `id`.
+    pub(super) fn served(&mut self, id: BrokerId, until: Offset, at: MonotonicTime) {
+        let known = self.followers.iter().position(|follower| follower.id == id);
+        let index = known.unwrap_or_else(|| {
+            self.followers.push(Follower { id, served: VecDeque::new() });
+            self.followers.len() - 1
+        });
+        let served = &mut self.followers[index].served;
+        // What is served again after a cut counts from now.
+        while served.back().is_some_and(|&(end, _)| end >= until) {
+            served.pop_back();
         }
+        if served.len() == SERVED_MAX {
+            served.pop_front();
+        }
+        served.push_back((until, at));
     }
 
     /// Follower `id` acknowledged everything below `offset`. The last follower to acknowledge a
@@ -89,23 +141,27 @@ impl Trace {
         theirs: FollowerStamps,
         received: MonotonicTime,
     ) {
-        if theirs.clock != self.clock {
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.id == id) else {
             return;
-        }
-        let served = self
-            .followers
-            .iter()
-            .find(|follower| follower.id == id)
-            .map_or(MonotonicTime::ZERO, |follower| follower.served);
-        for batch in self.up_to(offset) {
-            let stamps = &mut batch.stamps;
-            if stamps.committed == MonotonicTime::ZERO && served >= stamps.appended {
-                stamps.follower_served = served;
-                stamps.follower_received = theirs.received;
-                stamps.follower_appended = theirs.appended;
-                stamps.follower_durable = theirs.durable;
-                stamps.follower_acknowledged = received;
+        };
+        if theirs.clock == self.clock {
+            let acknowledged = self.batches.iter_mut().take_while(|b| b.end_offset <= offset);
+            for Batch { end_offset, stamps, .. } in acknowledged {
+                let answer = follower.served.partition_point(|&(until, _)| until < *end_offset);
+                if let Some(&(_, served)) = follower.served.get(answer)
+                    && stamps.committed == MonotonicTime::ZERO
+                    && served >= stamps.appended
+                {
+                    stamps.follower_served = served;
+                    stamps.follower_received = theirs.received;
+                    stamps.follower_appended = theirs.appended;
+                    stamps.follower_durable = theirs.durable;
+                    stamps.follower_acknowledged = received;
+                }
             }
+        }
+        while follower.served.front().is_some_and(|&(until, _)| until <= offset) {
+            follower.served.pop_front();
         }
     }
 

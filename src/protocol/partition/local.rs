@@ -2,7 +2,7 @@
 
 use super::log_state::LogState;
 use super::message::{PartitionMetadata, Peer, Settings};
-use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ServeFollowers};
 
 /// What a replica is and holds whatever its role.
 #[derive(Debug)]
@@ -19,6 +19,16 @@ pub(super) struct Local {
     pub(super) log: LogState,
     /// Fates of own ISR proposals.
     pub(super) counters: IsrCounters,
+}
+
+impl Local {
+    /// As a leader: exclusive end of what followers get.
+    pub(super) fn served_end(&self) -> Offset {
+        match self.settings.serve_followers {
+            ServeFollowers::BeforeSync => self.log.log_end_offset,
+            ServeFollowers::AfterSync => self.log.durable_offset,
+        }
+    }
 }
 
 /// The epochs of the metadata a role is held under.

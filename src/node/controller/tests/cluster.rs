@@ -250,7 +250,8 @@ fn topics_are_refused_created_and_deleted_in_every_version() {
     three_brokers(&mut client);
     for version in 2..=7 {
         let refused = client.ask(version, create_topic("t", 1, &[("ackmark.hwm.gate", "off")]));
-        let message = "ackmark.hwm.gate = off: must be kip966 or legacy".to_owned();
+        let message =
+            "ackmark.hwm.gate = off: must be kip966, legacy, maximal-isr or soft".to_owned();
         assert_eq!(created(refused), (ErrorCode::InvalidConfig, Some(message)));
         let answer = created(client.ask(version, create_topic("t", 1, &[])));
         assert_eq!(answer, (ErrorCode::None, None));
