@@ -118,7 +118,7 @@ impl Workload {
                 let record_bytes = cell.record_bytes as u64 + RECORD_OVERHEAD_BYTES;
                 rate_per_s.saturating_mul(record_bytes).saturating_mul(replicas)
             }
-            Pacing::Closed | Pacing::Max => UNPACED_BYTES_PER_S,
+            Pacing::Share { .. } | Pacing::Closed | Pacing::Max => UNPACED_BYTES_PER_S,
         };
         let written = u128::from(per_second) * time_ns / 1_000_000_000;
         let segments = 2 * self.cluster.segment_bytes * replicas * u64::from(cell.partitions);

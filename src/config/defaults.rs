@@ -81,6 +81,9 @@ pub const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 pub const WARMUP: Duration = Duration::from_millis(500);
 /// Measured time per cell and repeat.
 pub const DURATION: Duration = Duration::from_secs(5);
+/// Measured time of each probe of the saturation search: an overload of 3 % leaves the cluster
+/// 60 ms behind, which is told from a slow sync.
+pub const SATURATION_PROBE: Duration = Duration::from_secs(2);
 /// Times the matrix is run, interleaved.
 pub const REPEATS: u64 = 2;
 /// Seed of payloads and arrivals.

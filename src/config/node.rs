@@ -40,6 +40,9 @@ pub struct BrokerConfig {
     pub controllers: Vec<SocketAddr>,
     /// Where to serve metrics over HTTP, if anywhere; port 0 picks one.
     pub metrics_listen: Option<SocketAddr>,
+    /// Where to append what happens to ISRs, if anywhere: one JSON object a line. Best outside
+    /// `data_dir`.
+    pub events_file: Option<PathBuf>,
     /// Which event loop.
     pub engine: EngineKind,
     /// Event loops, one thread each; at least 1.

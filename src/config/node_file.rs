@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -28,6 +28,7 @@ struct RawBroker {
     data_dir: Field,
     controllers: Field,
     metrics_listen: Field,
+    events_file: Field,
     engine: Field,
     shards: Field,
     pin: Field,
@@ -124,6 +125,7 @@ impl BrokerConfig {
             data_dir: data_dir(&source, file, &raw.data_dir)?,
             controllers: source.needed("controllers", &raw.controllers, addresses)?,
             metrics_listen: metrics_listen(&source, &raw.metrics_listen)?,
+            events_file: events_file(&source, file, &raw.events_file)?,
             engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
             shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
             pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
@@ -199,6 +201,7 @@ impl BrokerConfig {
             data_dir: path(&self.data_dir)?,
             controllers: text(join(&self.controllers)),
             metrics_listen: self.metrics_listen.and_then(text),
+            events_file: self.events_file.as_deref().map(path).transpose()?.flatten(),
             engine: text(self.engine.name()),
             shards: integer(self.shards as i64),
             pin: written(Scalar::Boolean(self.pin)),
@@ -431,6 +434,16 @@ fn data_dir(
     Ok(file.parent().unwrap_or(Path::new("")).join(written))
 }
 
+/// Relative to the file's folder, as `data_dir` is.
+fn events_file(
+    source: &Source<'_>,
+    file: &Path,
+    field: &Field,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    source.or("events_file", field, None, |value| Ok(Some(folder.join(units::text(value)?))))
+}
+
 fn address(value: &Scalar) -> Result<SocketAddr, String> {
     let problem = "must be an IP address and a port, such as \"127.0.0.1:9092\"";
     units::text(value)?.parse().map_err(|_| problem.to_owned())
@@ -520,6 +533,7 @@ mod tests {
             listen = "127.0.0.1:0"
             data_dir = "broker-1"
             controllers = "127.0.0.1:9093"
+            events_file = "events.jsonl"
             [log]
             durability = "page-cache-flush"
             flush_messages = 7
@@ -532,6 +546,7 @@ mod tests {
     fn a_broker_file_reads_back_as_it_was_written() {
         let broker = broker();
         assert_eq!(broker.data_dir, Path::new("/run/broker-1"));
+        assert_eq!(broker.events_file.as_deref(), Some(Path::new("/run/events.jsonl")));
         let flush = Flush { messages: 7, interval: Duration::from_secs(90) };
         assert_eq!(broker.log.durability, DurabilityMode::PageCacheFlush(flush));
         assert_eq!(broker.engine, crate::types::EngineKind::Uring);

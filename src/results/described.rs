@@ -20,11 +20,9 @@ pub fn workload(workload: &Workload) -> schema::Workload {
     };
     let (cluster, load, matrix) = (&workload.cluster, &workload.load, &workload.matrix);
     let mode = matrix.pacings.first().map_or("open", |pacing| pacing.mode_name());
-    let arrival = matrix.pacings.iter().find_map(|pacing| match pacing {
-        Pacing::Open { arrival, .. } => Some(arrival.name()),
-        Pacing::Closed | Pacing::Max => None,
-    });
-    let rates: Vec<u64> = matrix.pacings.iter().filter_map(rate_per_s).collect();
+    let arrival = matrix.pacings.iter().find_map(Pacing::arrival).map(|arrival| arrival.name());
+    let rates: Vec<u64> = matrix.pacings.iter().filter_map(Pacing::rate_per_s).collect();
+    let shares: Vec<u32> = matrix.pacings.iter().filter_map(percent).collect();
     schema::Workload {
         name: workload.name.clone(),
         cluster: object(json!({
@@ -51,6 +49,7 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "arrival": arrival,
             "warmup": show_duration(load.warmup),
             "duration": show_duration(load.duration),
+            "saturation_probe": show_duration(load.saturation_probe),
             "repeats": load.repeats,
             "seed": load.seed,
             "connections": load.connections,
@@ -73,6 +72,7 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "partitions": matrix.partitions,
             "record_bytes": matrix.record_bytes,
             "rate_per_s": rates,
+            "rate_percent": shares,
             "acks": matrix.acks.iter().map(Acks::to_string).collect::<Vec<_>>(),
         })),
         flush: object(json!({
@@ -86,16 +86,27 @@ fn names<T>(values: &[T], name: impl Fn(&T) -> &'static str) -> Vec<&'static str
     values.iter().map(name).collect()
 }
 
-/// Records per second asked for; `None` unless the loop is open.
-pub(super) fn rate_per_s(pacing: &Pacing) -> Option<u64> {
+/// The share of the saturation asked for, if it was one.
+fn percent(pacing: &Pacing) -> Option<u32> {
     match pacing {
-        Pacing::Open { rate_per_s, .. } => Some(*rate_per_s),
-        Pacing::Closed | Pacing::Max => None,
+        Pacing::Share { percent, .. } => Some(*percent),
+        Pacing::Open { .. } | Pacing::Closed | Pacing::Max => None,
     }
 }
 
 /// acks and durability always; of the other factors those that vary.
 pub fn cell_name(workload: &Workload, cell: &Planned) -> String {
+    let name = mode_name(workload, cell);
+    let rate = match (percent(&cell.pacing), cell.pacing.rate_per_s()) {
+        (Some(percent), _) => format!("{percent}%"),
+        (None, Some(rate)) => format!("{rate}/s"),
+        (None, None) => return name,
+    };
+    if workload.matrix.pacings.len() > 1 { format!("{name} {rate}") } else { name }
+}
+
+/// A cell's name without its rate.
+pub(super) fn mode_name(workload: &Workload, cell: &Planned) -> String {
     let matrix = &workload.matrix;
     let mut name = format!("acks={} {}", cell.acks, cell.durability);
     let mut vary = |varies: bool, text: String| {
@@ -119,8 +130,6 @@ pub fn cell_name(workload: &Workload, cell: &Planned) -> String {
     vary(matrix.isr_expands.len() > 1, format!("isr.expand={}", cell.isr_expand.name()));
     vary(matrix.partitions.len() > 1, format!("partitions={}", cell.partitions));
     vary(matrix.record_bytes.len() > 1, show_size(cell.record_bytes as u64));
-    let rate = rate_per_s(&cell.pacing).map_or(String::new(), |rate| format!("{rate}/s"));
-    vary(matrix.pacings.len() > 1, rate);
     name
 }
 
@@ -131,7 +140,8 @@ pub(super) fn factors(workload: &Workload, cell: &Planned) -> schema::Factors {
         durability: cell.durability.name().to_owned(),
         engine: cell.engine.name().to_owned(),
         load_mode: cell.pacing.mode_name().to_owned(),
-        rate_per_s: rate_per_s(&cell.pacing),
+        rate_per_s: cell.pacing.rate_per_s(),
+        rate_percent: percent(&cell.pacing),
         record_bytes: cell.record_bytes,
         partitions: cell.partitions,
         hwm_gate: cell.hwm_gate.name().to_owned(),

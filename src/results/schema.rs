@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::isr::Isr;
+use super::sweeps::Sweep;
+
 /// Written into every result; a reader refuses others.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -36,6 +39,9 @@ pub struct RunResult {
     pub workload: Workload,
     /// In matrix order.
     pub cells: Vec<Cell>,
+    /// Cells that differ in their rate only, as curves.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
     /// What a reader must know before believing a figure.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -111,6 +117,10 @@ pub struct Cell {
     /// The least this machine allows; absent where its parts were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// What became of the ISRs; absent where the brokers told nothing, as on a cluster started
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isr: Option<Isr>,
     /// Each repeat by itself, in running order.
     pub repeats: Vec<Repeat>,
     /// What a reader must know before believing this cell.
@@ -132,6 +142,9 @@ pub struct Factors {
     /// Records per second asked for; absent unless the loop is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
+    /// The share of the saturation that is, if it was asked for as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
     /// Value size of a record.
     pub record_bytes: usize,
     /// Partitions of the topic.
@@ -348,6 +361,9 @@ pub struct Repeat {
     /// Why not, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reason: Option<String>,
+    /// When the measured part began, on the clock of the ISR events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_from_ns: Option<u64>,
     /// Length of the measured part as it turned out.
     pub measured_s: f64,
     /// Records acknowledged (`acks=0`: sent) per second within it.

@@ -102,6 +102,11 @@ impl Cluster {
         self.brokers[0].address
     }
 
+    /// The files in which its brokers tell what happens to ISRs.
+    pub fn events_files(plan: &Plan<'_>) -> Vec<PathBuf> {
+        (1..=plan.settings.brokers).map(|id| plan.folder.join(events_file(id))).collect()
+    }
+
     /// Every node's name and use of the machine since it started.
     pub fn usage(&self) -> Vec<(String, ProcessUse)> {
         let brokers = self.brokers.iter().map(|broker| &broker.child);
@@ -168,6 +173,11 @@ fn start(
     })?)
 }
 
+/// Where broker `id` tells what happens to ISRs, within the cluster's folder.
+fn events_file(id: usize) -> String {
+    format!("broker-{id}.events.jsonl")
+}
+
 /// Clusters of one run never talk to each other: each listens on ports of its own.
 const CLUSTER_ID: &str = "ackmark-embedded";
 
@@ -202,6 +212,7 @@ fn broker_config(plan: &Plan<'_>, id: usize, controller: SocketAddr) -> BrokerCo
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: vec![controller],
         metrics_listen: None,
+        events_file: Some(PathBuf::from(events_file(id))),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,

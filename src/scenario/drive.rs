@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use crate::config::workload::Workload;
+use crate::config::workload::{Pacing, Workload};
 use crate::driver::error::DriverError;
 use crate::driver::run::run_cell;
 use crate::driver::schedule::RateError;
@@ -22,6 +22,7 @@ use super::book::{Book, Origin};
 use super::cell::{self, Surroundings};
 use super::floors::RunFloors;
 use super::progress::Progress;
+use super::saturation;
 
 /// Why a workload cannot be driven.
 #[derive(Debug, thiserror::Error)]
@@ -70,10 +71,33 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        let name = described::cell_name(workload, &planned);
+        if let (Pacing::Share { arrival, .. }, None) = (planned.pacing, book.saturation(&planned)) {
+            let mut number = 0;
+            let probe = (arrival, workload.load.saturation_probe);
+            let found = saturation::search(probe, |pacing| {
+                number += 1;
+                progress.note(&saturation::describe(&name, pacing));
+                let mut spec = cell::probe_spec(workload, &planned, pacing, number)?;
+                spec.topic = format!("{}-{run_id}", spec.topic);
+                match run_cell(bootstrap, &spec, stop, &mut |now| progress.cell_goes_on(&name, now))
+                {
+                    Ok(outcome) => Ok(Some(outcome)),
+                    Err(DriverError::Stopped) => Ok(None),
+                    Err(error) => Err(DriveError::from(error)),
+                }
+            })?;
+            let Some(found) = found else { break };
+            book.add_saturation(&planned, found);
+        }
+        let planned = book.resolved(&planned);
+        if matches!(planned.pacing, Pacing::Share { saturation_per_s: None, .. }) {
+            book.failures[planned.index] = Some(saturation::NOT_FOUND.to_owned());
+            continue;
+        }
         let mut spec = cell::spec(workload, &planned, repeat)?;
         // Earlier runs' topics are still there.
         spec.topic = format!("{}-{run_id}", spec.topic);
-        let name = described::cell_name(workload, &planned);
         progress.cell_begins(&name, repeat);
         let before = HostSample::sample();
         let mut show = |now| progress.cell_goes_on(&name, now);

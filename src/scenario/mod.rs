@@ -15,6 +15,8 @@ pub mod child;
 pub mod cluster;
 pub mod drive;
 pub mod floors;
+mod isr_events;
 pub mod progress;
 pub mod reason;
 pub mod run;
+mod saturation;

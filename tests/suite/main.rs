@@ -6,6 +6,7 @@ mod bad_input;
 mod cluster;
 mod commands;
 mod golden;
+mod isr_events;
 mod kcat;
 mod main_job;
 mod quorum;

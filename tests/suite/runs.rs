@@ -138,6 +138,10 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
         }
         assert_eq!(cell.reconciliation.agrees, Some(true), "{:?}", cell.reconciliation);
         assert!(cell.floor.as_ref().is_some_and(|floor| floor.ratio.is_some()), "{}", cell.name);
+        let isr = cell.isr.as_ref().expect("the brokers told of their leaderships");
+        let told: Vec<&str> = isr.intervals.iter().map(|interval| &*interval.name).collect();
+        assert_eq!(told, ["leader_first_append", "leader_first_commit"], "{}", cell.name);
+        assert_eq!(isr.lost_events, 0);
         assert_eq!(cell.repeats[0].nodes.len(), 5, "controller, three brokers, driver");
         let percentiles = format!("cell-{:03}-acknowledged.hgrm", cell.index);
         assert!(ended.results()[0].join(percentiles).exists());
@@ -176,6 +180,35 @@ fn every_way_to_replicate_acknowledges_and_is_named_in_the_result() {
         assert_eq!(cell.reconciliation.anomaly_count, 0, "{}", cell.name);
         assert_eq!((factors.commit_pipeline_depth, &*factors.commit_delay), (2, "2ms"));
         assert_eq!(factors.serve_followers, "after");
+    }
+}
+
+#[test]
+fn a_sweep_finds_what_is_sustained_and_runs_shares_of_it() {
+    let ended = Run::of(
+        "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
+         [load]\nwarmup = \"50ms\"\nduration = \"200ms\"\nsaturation_probe = \"200ms\"\n\
+         repeats = 2\n[matrix]\nrate = [\"10%\", \"5%\"]\n",
+    )
+    .after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    let [sweep] = &result.sweeps[..] else { panic!("{:?}", result.sweeps) };
+    assert_eq!((&*sweep.name, &sweep.cells[..]), ("acks=all page-cache", &[1, 0][..]));
+    let saturation = sweep.saturation.as_ref().expect("it was searched");
+    let found = saturation.rate_per_s.expect("some rate is sustained");
+    let probes = &saturation.probes;
+    assert_eq!(probes[0].asked_per_s, None, "the windows are filled first");
+    let best = probes.iter().filter(|probe| probe.sustained).filter_map(|probe| probe.asked_per_s);
+    assert_eq!(best.max(), Some(found), "{probes:?}");
+    let reason = sweep.knee_absent_reason.as_deref();
+    assert_eq!(reason, Some("needs 4 rates with samples, there are 2"));
+    for (cell, percent) in result.cells.iter().zip([10, 5]) {
+        assert_eq!(cell.name, format!("acks=all page-cache {percent}%"));
+        assert_eq!(cell.factors.rate_percent, Some(percent));
+        assert_eq!(cell.factors.rate_per_s, Some(found * u64::from(percent) / 100));
+        assert_eq!(cell.repeats.len(), 2, "{:?}", cell.status_reason);
+        assert!(cell.counts.acknowledged_records > 0);
     }
 }
 

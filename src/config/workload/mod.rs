@@ -104,6 +104,8 @@ pub struct Load {
     pub warmup: Duration,
     /// Measured time per cell and repeat; above zero.
     pub duration: Duration,
+    /// Measured time of each probe of the saturation search; above zero.
+    pub saturation_probe: Duration,
     /// Times the matrix is run, interleaved; at least 1.
     pub repeats: usize,
     /// Seed of payloads and arrivals.
@@ -130,6 +132,15 @@ pub enum Pacing {
         /// Gaps between records.
         arrival: Arrival,
     },
+    /// As `Open`, at a share of the highest rate the cell's mode sustains, which the run finds first.
+    Share {
+        /// Percent of the saturation.
+        percent: u32,
+        /// The saturation, records per second; `None` in a workload, set once it is found.
+        saturation_per_s: Option<u64>,
+        /// Gaps between records.
+        arrival: Arrival,
+    },
     /// The next record of a connection leaves when the one before was answered.
     Closed,
     /// Every connection's window is kept full.
@@ -137,10 +148,30 @@ pub enum Pacing {
 }
 
 impl Pacing {
+    /// Records per second asked for; `None` unless the loop is open and the rate is known.
+    pub fn rate_per_s(&self) -> Option<u64> {
+        match *self {
+            Pacing::Open { rate_per_s, .. } => Some(rate_per_s),
+            Pacing::Share { percent, saturation_per_s, .. } => {
+                let saturation_per_s = saturation_per_s?;
+                Some((saturation_per_s.saturating_mul(percent.into()) / 100).max(1))
+            }
+            Pacing::Closed | Pacing::Max => None,
+        }
+    }
+
+    /// How gaps are chosen, if the loop is open.
+    pub fn arrival(&self) -> Option<Arrival> {
+        match *self {
+            Pacing::Open { arrival, .. } | Pacing::Share { arrival, .. } => Some(arrival),
+            Pacing::Closed | Pacing::Max => None,
+        }
+    }
+
     /// `open`, `closed` or `max`.
     pub fn mode_name(self) -> &'static str {
         match self {
-            Pacing::Open { .. } => "open",
+            Pacing::Open { .. } | Pacing::Share { .. } => "open",
             Pacing::Closed => "closed",
             Pacing::Max => "max",
         }
@@ -223,6 +254,7 @@ impl Workload {
     pub fn quick(mut self) -> Workload {
         self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
         self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
+        self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
         self
     }

@@ -62,6 +62,7 @@ struct RawLoad {
     arrival: Field,
     warmup: Field,
     duration: Field,
+    saturation_probe: Field,
     repeats: Field,
     seed: Field,
     connections: Field,
@@ -122,6 +123,13 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
     if matrix.pacings.contains(&Pacing::Closed) && matrix.acks.contains(&Acks::None) {
         let problem =
             "must not list 0 when load.mode = \"closed\": a closed loop waits for answers";
+        let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
+        return Err(source.refused("matrix.acks", span, "[…]", problem));
+    }
+    let is_share = |pacing: &Pacing| matches!(pacing, Pacing::Share { .. });
+    if matrix.pacings.iter().any(is_share) && matrix.acks.contains(&Acks::None) {
+        let problem = "must not list 0 when matrix.rate lists shares of the saturation: without \
+                       answers nothing tells what was sustained";
         let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
         return Err(source.refused("matrix.acks", span, "[…]", problem));
     }
@@ -300,6 +308,11 @@ fn load(source: &Source<'_>, raw: &RawLoad) -> Result<Load, ConfigError> {
     Ok(Load {
         warmup,
         duration,
+        saturation_probe: source.duration(
+            "load.saturation_probe",
+            &raw.saturation_probe,
+            defaults::SATURATION_PROBE,
+        )?,
         repeats: source.count("load.repeats", &raw.repeats, defaults::REPEATS, 1..=1000)?,
         seed: source.or(
             "load.seed",
@@ -481,14 +494,15 @@ fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, Config
                 Arrival::Uniform,
                 units::choice(&arrivals),
             )?;
-            let rates = source.list_or(
-                "matrix.rate",
-                &raw.matrix.rate,
-                vec![defaults::RATE_PER_S],
-                units::rate,
-            )?;
             let open = |rate_per_s| Pacing::Open { rate_per_s, arrival };
-            return Ok(rates.into_iter().map(open).collect());
+            let share = |percent| Pacing::Share { percent, saturation_per_s: None, arrival };
+            let default = vec![open(defaults::RATE_PER_S)];
+            return source.list_or("matrix.rate", &raw.matrix.rate, default, |value| {
+                match units::share(value) {
+                    Some(percent) => percent.map(share),
+                    None => units::rate(value).map(open),
+                }
+            });
         }
         Mode::Closed => Pacing::Closed,
         Mode::Max => Pacing::Max,

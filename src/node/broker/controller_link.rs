@@ -112,6 +112,8 @@ pub(super) struct ControllerLink {
     /// Set once the broker listens.
     lifecycle: Option<Lifecycle>,
     proposals: IsrProposals,
+    /// When the newest AlterPartition request left.
+    proposed_at: MonotonicTime,
     /// Registration, heartbeats, AlterPartition, forwarded requests; answered in order.
     requests: Channel,
     asked: VecDeque<Asked>,
@@ -148,6 +150,7 @@ impl ControllerLink {
             heartbeat_interval: config.heartbeat_interval,
             lifecycle: None,
             proposals: IsrProposals::new(config.node_id),
+            proposed_at: MonotonicTime::ZERO,
             requests: Channel::Down { retry_at: MonotonicTime::ZERO },
             asked: VecDeque::new(),
             feed: Channel::Down { retry_at: MonotonicTime::ZERO },
@@ -430,10 +433,15 @@ impl Shard {
     fn step_proposals(&mut self, io: &mut dyn Io, input: IsrProposalsInput) {
         let Some(link) = &mut self.controller else { return };
         let mut outputs = std::mem::take(&mut link.proposal_outputs);
+        // What is answered now was in the request that left last: there is one at a time.
+        let sent = link.proposed_at;
         link.proposals.step(io.now(), input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
                 IsrProposalsOutput::Send(request) => {
+                    if let Some(link) = &mut self.controller {
+                        link.proposed_at = io.now();
+                    }
                     let request = Request::AlterPartition(to_alter_partition(&request));
                     self.ask_controller(
                         io,
@@ -443,11 +451,11 @@ impl Shard {
                     );
                 }
                 IsrProposalsOutput::Committed { id, proposal, committed } => {
-                    let decided = Message::Decided(id, proposal, Ok(committed));
+                    let decided = Message::Decided(id, proposal, Ok(committed), sent);
                     self.deliver(io, self.owner(id.partition), decided);
                 }
                 IsrProposalsOutput::Refused { id, proposal, error } => {
-                    let decided = Message::Decided(id, proposal, Err(error));
+                    let decided = Message::Decided(id, proposal, Err(error), sent);
                     self.deliver(io, self.owner(id.partition), decided);
                 }
                 IsrProposalsOutput::ForgetController => {

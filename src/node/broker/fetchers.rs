@@ -200,8 +200,8 @@ impl Shard {
         Some(SocketAddr::new(endpoint.host.parse().ok()?, endpoint.port))
     }
 
-    /// The fetches of a leader's next request; `None` while a partition that fetches classically
-    /// still syncs what it got.
+    /// The fetches of a leader's next request; `None` while a partition still syncs what it got, or,
+    /// pipelined, too much of it.
     fn ready_fetches(
         &mut self,
         now: MonotonicTime,
@@ -209,6 +209,10 @@ impl Shard {
     ) -> Option<Vec<(usize, FollowerFetch)>> {
         let fetcher = self.fetchers.by_leader.get(&leader)?;
         let is_classic = self.config.replica_fetch_pipeline == FetchPipeline::Classic;
+        // A disk slower than the leader's must not fill the memory; a write that ends comes back here.
+        if !is_classic && self.replicas.undurable_bytes() > self.config.undurable_bytes_max {
+            return None;
+        }
         let mut backing_off_until: Option<MonotonicTime> = None;
         let mut ready = Vec::with_capacity(fetcher.followed.len());
         for &slot in &fetcher.followed {

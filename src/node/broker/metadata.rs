@@ -21,6 +21,7 @@ use kafka_protocol::messages::{
 use uuid::Uuid;
 
 use super::BrokerError;
+use super::isr_watch::IsrWatch;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
@@ -165,7 +166,8 @@ impl Shard {
         };
         let settings = self.settings(id.topic);
         let machine = Partition::new(self.config.node_id, epoch, settings, state);
-        let slot = self.replicas.insert(id, machine, log, Trace::new(self.clock));
+        let watch = IsrWatch::new(name, id.partition, self.config.node_id);
+        let slot = self.replicas.insert(id, machine, log, (Trace::new(self.clock), watch));
         self.step(io, slot, Input::Peers(self.metadata.peers()));
         Some(slot)
     }

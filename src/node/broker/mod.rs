@@ -2,14 +2,17 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`.
+//! metadata log means for this broker), `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `isr_watch` and `events` (for
+//! results), `answers`, `counters`.
 
 mod answers;
 mod controller_link;
 mod counters;
+mod events;
 mod fetchers;
 mod gauges;
 mod identity;
+mod isr_watch;
 mod leader_offsets;
 mod log_info;
 mod message;
@@ -31,6 +34,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::controller_link::ControllerLink;
+use self::events::{EventSink, EventWriter};
 use self::gauges::{Gauges, Publisher};
 use self::message::{Mailbox, Message, ShardId};
 use self::shard::Shard;
@@ -132,6 +136,7 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     if let Some(address) = config.metrics_listen {
         gauges::serve(address, gauges.clone())?;
     }
+    let events = config.events_file.as_deref().map(EventWriter::start).transpose()?;
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
@@ -143,11 +148,19 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
             (config.clone(), mailboxes.clone(), preparer.clone(), ended.clone());
         let cpu = cpus.get(index).copied();
         let publisher = config.metrics_listen.map(|_| Publisher::new(gauges[index].clone()));
+        let sink = events.as_ref().map_or_else(EventSink::nowhere, EventWriter::sink);
         thread::Builder::new()
             .name(format!("shard {index}"))
             .spawn(move || {
-                let shard =
-                    Shard::new(id, config.clone(), mailboxes, inbox, preparer, link, publisher);
+                let shard = Shard::new(
+                    id,
+                    config.clone(),
+                    mailboxes,
+                    inbox,
+                    preparer,
+                    link,
+                    (publisher, sink),
+                );
                 // The other end is gone only when another shard has already failed the process.
                 let _ = ended.send(run_shard(shard, &config, cpu));
             })
@@ -155,7 +168,9 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     }
     drop(ended);
     // The first failure ends the process: half a broker must not go on acknowledging.
-    ends.into_iter().collect()
+    ends.into_iter().collect::<Result<(), BrokerError>>()?;
+    events.into_iter().for_each(EventWriter::finish);
+    Ok(())
 }
 
 fn run_shard(shard: Shard, config: &BrokerConfig, cpu: Option<usize>) -> Result<(), BrokerError> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::BrokerError;
+use super::isr_watch::IsrWatch;
 use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart};
 use super::shard::Shard;
 use super::trace::{FollowerTrace, Trace};
@@ -28,6 +29,7 @@ pub(super) struct Replica {
     pub machine: Partition,
     pub log: PartitionLog,
     pub trace: Trace,
+    pub isr_watch: IsrWatch,
     /// The fetch the machine wants next; taken when it is sent.
     pub next_fetch: Option<FollowerFetch>,
     /// What the machine wants acknowledged beside the fetch in flight; taken when it is sent.
@@ -115,7 +117,7 @@ impl Replicas {
         id: TopicPartition,
         machine: Partition,
         log: PartitionLog,
-        trace: Trace,
+        (trace, isr_watch): (Trace, IsrWatch),
     ) -> usize {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
@@ -126,6 +128,7 @@ impl Replicas {
             machine,
             log,
             trace,
+            isr_watch,
             next_fetch: None,
             next_acknowledgement: None,
             wants_leader_offsets: false,
@@ -195,16 +198,27 @@ impl Shard {
 
     fn step_with(&mut self, io: &mut dyn Io, slot: usize, input: Input, cargo: &Cargo<'_>) {
         let mut outputs = std::mem::take(&mut self.replicas.outputs);
+        let now = io.now();
+        let mut may_change_isr = may_change_isr(&input);
         if let Some(replica) = self.replicas.get_mut(slot) {
-            replica.machine.step(io.now(), input, &mut outputs);
+            replica.machine.step(now, input, &mut outputs);
             if cfg!(debug_assertions) {
                 replica.machine.check_invariants();
             }
         }
         for output in outputs.drain(..) {
+            may_change_isr |= matches!(output, Output::ProposeIsr(_));
             self.carry_out(io, slot, output, cargo);
         }
         self.replicas.outputs = outputs;
+        if self.events.is_open()
+            && let Some(replica) = self.replicas.get_mut(slot)
+        {
+            match may_change_isr {
+                true => replica.isr_watch.changed(now, &replica.machine, &mut self.events),
+                false => replica.isr_watch.moved(now, &replica.machine, &mut self.events),
+            }
+        }
     }
 
     fn carry_out(&mut self, io: &mut dyn Io, slot: usize, output: Output, cargo: &Cargo<'_>) {
@@ -592,6 +606,7 @@ impl Shard {
         let Some(slot) = self.replicas.by_partition.remove(&partition) else { return };
         if let Some(replica) = self.replicas.slots[slot].as_mut() {
             replica.is_doomed = true;
+            replica.isr_watch.end(&mut self.events);
         }
         self.bury(io, slot);
     }
@@ -608,6 +623,7 @@ impl Shard {
     /// Closes every log with a checkpoint, so that the next start scans nothing.
     pub(super) fn close_logs(&mut self, io: &mut dyn Io) {
         for mut replica in std::mem::take(&mut self.replicas.slots).into_iter().flatten() {
+            replica.isr_watch.end(&mut self.events);
             let closed = replica.log.close(io);
             self.check_log(closed);
         }
@@ -624,6 +640,17 @@ impl Shard {
             }
         }
     }
+}
+
+/// Besides these, an input that ends in a proposal.
+fn may_change_isr(input: &Input) -> bool {
+    matches!(
+        input,
+        Input::Metadata(_)
+            | Input::Settings(_)
+            | Input::IsrCommitted { .. }
+            | Input::IsrRefused { .. }
+    )
 }
 
 fn answer_query(machine: &Partition, query: OffsetQuery) -> Result<OffsetFound, ErrorCode> {

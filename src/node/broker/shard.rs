@@ -12,6 +12,7 @@ use crossbeam::channel::Receiver;
 use super::BrokerError;
 use super::controller_link::ControllerLink;
 use super::counters::Counters;
+use super::events::EventSink;
 use super::fetchers::Fetchers;
 use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
@@ -46,6 +47,8 @@ pub(super) struct Shard {
     pub(super) counters: Counters,
     /// If anybody is to see the figures.
     pub(super) publisher: Option<Publisher>,
+    /// What happens to ISRs, for results.
+    pub(super) events: EventSink,
     state: State,
     failure: Option<BrokerError>,
 }
@@ -73,7 +76,7 @@ impl Shard {
         inbox: Receiver<Message>,
         preparer: Preparer,
         controller: Option<ControllerLink>,
-        publisher: Option<Publisher>,
+        (publisher, events): (Option<Publisher>, EventSink),
     ) -> Shard {
         Shard {
             id,
@@ -91,6 +94,7 @@ impl Shard {
             controller,
             counters: Counters::default(),
             publisher,
+            events,
             state: State::Running,
             failure: None,
         }
@@ -145,8 +149,11 @@ impl Shard {
             Message::InspectLog(part, partition) => self.inspect_log(io, part, partition),
             Message::LogInspected(part, info) => self.log_inspected(io, part, info),
             Message::Propose(partition, proposal) => self.propose_isr(io, partition, proposal),
-            Message::Decided(partition, proposal, decision) => {
+            Message::Decided(partition, proposal, decision, sent) => {
                 if let Some(slot) = self.replicas.slot(partition) {
+                    if let Some(replica) = self.replicas.get_mut(slot) {
+                        replica.isr_watch.decided(sent);
+                    }
                     let input = match decision {
                         Ok(committed) => Input::IsrCommitted { proposal, committed },
                         Err(error) => Input::IsrRefused { proposal, error },

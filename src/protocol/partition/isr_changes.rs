@@ -10,7 +10,7 @@ use super::message::{IsrCommitted, IsrProposal, Output};
 use crate::types::{BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, MonotonicTime};
 
 impl Leader {
-    /// Proposes to add the follower at `index` if it meets the join rule.
+    /// Proposes to add the follower at `index` if it meets the join rule and nothing is pending.
     pub(super) fn maybe_expand(
         &mut self,
         local: &mut Local,
@@ -19,6 +19,11 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         if !self.may_join(local, now, index) {
+            self.followers[index].joinable_since = None;
+            return;
+        }
+        self.followers[index].joinable_since.get_or_insert(now);
+        if self.isr.pending().is_some() {
             return;
         }
         let joining = self.followers[index].id;
@@ -147,8 +152,7 @@ impl Leader {
             IsrExpand::Kafka => false,
             IsrExpand::CaughtUp => self.is_under_min_isr(&local.settings),
         };
-        self.isr.pending().is_none()
-            && !self.isr.committed().contains(&follower.id)
+        !self.isr.committed().contains(&follower.id)
             && follower.is_eligible()
             && reached
             && (!must_be_caught_up

@@ -2,7 +2,9 @@
 
 use super::log_state::LogState;
 use super::message::{PartitionMetadata, Peer, Settings};
-use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch, ServeFollowers};
+use crate::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, MonotonicTime, Offset, PartitionEpoch, ServeFollowers,
+};
 
 /// What a replica is and holds whatever its role.
 #[derive(Debug)]
@@ -45,6 +47,33 @@ impl Term {
     pub(super) fn of(metadata: &PartitionMetadata) -> Term {
         let &PartitionMetadata { leader_epoch, partition_epoch, .. } = metadata;
         Term { leader_epoch, partition_epoch }
+    }
+}
+
+/// An ISR change that is proposed and not decided, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingIsr {
+    /// Whether a follower joins; else members leave.
+    pub is_expand: bool,
+    /// Who joins or leaves.
+    pub members: Vec<BrokerId>,
+    /// Members of the committed ISR.
+    pub isr_before: usize,
+    /// Members of the proposed one.
+    pub isr_after: usize,
+    /// Effective min ISR.
+    pub min_isr: usize,
+    /// Partition epoch the proposal is based on.
+    pub partition_epoch: PartitionEpoch,
+    /// The fetch since which the joining follower meets the join rule; of a shrink, when the one
+    /// that is behind the longest was last caught up.
+    pub detected_at: Option<MonotonicTime>,
+}
+
+impl PendingIsr {
+    /// Two proposals of one leader epoch that agree in this are the same.
+    pub fn id(&self) -> (PartitionEpoch, bool, &[BrokerId]) {
+        (self.partition_epoch, self.is_expand, &self.members)
     }
 }
 

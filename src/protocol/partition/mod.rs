@@ -26,7 +26,7 @@ mod replica_progress;
 mod tests;
 
 pub use leader_epochs::LeaderEpochs;
-pub use local::IsrCounters;
+pub use local::{IsrCounters, PendingIsr};
 pub use log_state::LogState;
 pub use message::{
     BatchSpan, Fetch, FetchAnswer, Fetcher, FollowerFetch, Input, IsrCommitted, IsrProposal,

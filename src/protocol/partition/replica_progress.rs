@@ -40,6 +40,8 @@ pub(super) struct ReplicaProgress {
     pub(super) last_caught_up_time: Option<MonotonicTime>,
     /// What metadata says of the broker.
     pub(super) peer: Option<Peer>,
+    /// Outside the ISR: since which fetch it meets the join rule without a break.
+    pub(super) joinable_since: Option<MonotonicTime>,
 }
 
 impl ReplicaProgress {
@@ -54,6 +56,7 @@ impl ReplicaProgress {
             last_fetch_time: None,
             last_caught_up_time: None,
             peer: None,
+            joinable_since: None,
         }
     }
 

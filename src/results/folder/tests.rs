@@ -27,6 +27,7 @@ fn result() -> RunResult {
             matrix: BTreeMap::new(),
             flush: BTreeMap::new(),
         },
+        sweeps: Vec::new(),
         cells: Vec::new(),
         warnings: vec!["w".to_owned()],
     }

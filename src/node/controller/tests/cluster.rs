@@ -211,6 +211,24 @@ fn a_silent_broker_is_fenced() {
     process.stop();
 }
 
+/// The injected delay is a lower bound of every commit; batches do not queue behind each other's.
+#[test]
+fn an_injected_delay_holds_every_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let commit_delay = Duration::from_millis(60);
+    let process = Process::start(crate::config::node::ControllerConfig {
+        commit_delay,
+        ..config(dir.path())
+    });
+    let mut client = process.connect();
+    for incarnation in 1..=2 {
+        let asked = std::time::Instant::now();
+        client.register(incarnation, 1).unwrap();
+        assert!(asked.elapsed() >= commit_delay, "{:?}", asked.elapsed());
+    }
+    process.stop();
+}
+
 #[test]
 fn requests_within_the_linger_share_an_append() {
     let dir = tempfile::tempdir().unwrap();

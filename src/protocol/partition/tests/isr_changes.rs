@@ -319,3 +319,35 @@ fn a_soft_gate_keeps_lagging_members_that_min_isr_needs() {
         assert_eq!(isr.as_deref(), proposed, "{hwm_gate:?}, min ISR {min_isr}");
     }
 }
+
+/// What an observer is told of a pending change: who, and since when it was to be seen.
+#[test]
+fn a_pending_change_tells_since_when_it_was_due() {
+    let mut machine = Machine::leader(settings(2), &[1, 2, 3], &[1]);
+    let fetch_at = |machine: &mut Machine, ms: u64, id: i32| {
+        machine.now_ms = START_MS + ms;
+        machine.fetch(id, 10);
+    };
+    assert_eq!(machine.partition.pending_isr(), None);
+    fetch_at(&mut machine, 10, 3);
+    // Follower 2 is to join too, and waits for the decision on follower 3.
+    fetch_at(&mut machine, 20, 2);
+    fetch_at(&mut machine, 30, 2);
+    let told = machine.partition.pending_isr().expect("follower 3 joins");
+    assert_eq!((told.is_expand, &told.members[..]), (true, &ids(&[3])[..]));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 10)));
+    machine.commit_proposal(2);
+    fetch_at(&mut machine, 40, 2);
+    let told = machine.partition.pending_isr().expect("follower 2 joins");
+    assert_eq!((told.isr_before, told.isr_after, told.min_isr), (2, 3, 2));
+    assert_eq!(told.members, ids(&[2]));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 20)), "not the fetch that found it free");
+    machine.commit_proposal(3);
+
+    fetch_at(&mut machine, 50, 3);
+    machine.produce(Acks::Leader, 1);
+    machine.tick_at(START_MS + 3 * LAG_MS);
+    let told = machine.partition.pending_isr().expect("both are behind");
+    assert_eq!((told.is_expand, told.members), (false, ids(&[3, 2])));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 40)), "who is behind the longest");
+}
