@@ -24,6 +24,12 @@ fn wait_for(cluster: &Cluster, what: &str, is_it: impl Fn(&IsrEvent) -> bool) ->
     }
 }
 
+/// The last that is told of a follower's return.
+fn returned_to_min_isr(event: &IsrEvent) -> bool {
+    let told: Vec<IsrInterval> = event.intervals().into_iter().map(|(of, _)| of).collect();
+    told.contains(&IsrInterval::ExpandStall) && told.contains(&IsrInterval::AlterCommit)
+}
+
 #[test]
 fn a_follower_that_dies_and_returns_under_min_isr_is_told_interval_by_interval() {
     let mut cluster = Cluster::start(Shape::plain(DurabilityMode::PageCache));
@@ -43,10 +49,7 @@ fn a_follower_that_dies_and_returns_under_min_isr_is_told_interval_by_interval()
         wait_for(&cluster, "leader", |event| matches!(event.kind, IsrEventKind::Led { .. }));
         cluster.kill_broker(3);
         cluster.restart_broker(3);
-        let told = wait_for(&cluster, "stall at the gate", |event| {
-            let kind = &event.kind;
-            matches!(kind, IsrEventKind::Stall { reason: StallReason::UnderMinIsr, .. })
-        });
+        let told = wait_for(&cluster, "return to min ISR", returned_to_min_isr);
         stop.store(true, Ordering::Relaxed);
         load.join().expect("the driver").unwrap_or_else(|error| panic!("{error}"));
         told
