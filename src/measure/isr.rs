@@ -217,6 +217,17 @@ intervals! {
 }
 
 impl IsrEvent {
+    /// Its earliest instant but for the detection that led to a change.
+    pub fn began_ns(&self) -> u64 {
+        match self.kind {
+            IsrEventKind::Led { known_ns, .. } => known_ns,
+            IsrEventKind::Change { submitted_ns, .. } => submitted_ns,
+            IsrEventKind::Stall { since_ns, .. } | IsrEventKind::UnderMinIsr { since_ns, .. } => {
+                since_ns
+            }
+        }
+    }
+
     /// Its latest instant but for the move of the high watermark that follows a change.
     pub fn ended_ns(&self) -> u64 {
         let instants = match self.kind {

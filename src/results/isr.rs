@@ -11,7 +11,7 @@ use super::schema::Latency;
 /// Events kept per cell; the distributions hold all.
 pub const EVENTS_MAX: usize = 2_000;
 
-/// See the module. Of all repeats and the whole life of the cell's topic, warm-up included.
+/// See the module. Of all repeats; all that began before the load had ended, warm-up included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Isr {
     /// Intervals with samples.

@@ -54,7 +54,9 @@ pub struct Measured {
     pub failed: LatencyHistogram,
     /// What the acknowledgement latency was made of.
     pub stages: StageHistograms,
-    /// What the brokers told of the topic's ISRs, in the order of their ends.
+    /// When the driver had its last answer or gave up waiting, on the one clock.
+    pub ended_ns: Option<u64>,
+    /// What the brokers told of the topic's ISRs until then, in the order of their ends.
     pub isr_events: Vec<IsrEvent>,
     /// By the second.
     pub intervals: Vec<schema::Interval>,

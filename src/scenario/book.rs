@@ -76,11 +76,14 @@ impl Book {
         Cell { pacing, ..*cell }
     }
 
-    /// What the brokers told of the topic of repeat `repeat` of `cell`.
+    /// What the brokers told of the topic of repeat `repeat` of `cell`. What began after the load is
+    /// the next cell's or the shutdown's doing.
     pub(super) fn add_events(&mut self, cell: &Cell, repeat: usize, events: Vec<IsrEvent>) {
         let measured = self.repeats[cell.index].iter_mut();
         if let Some(measured) = measured.rev().find(|measured| measured.repeat == repeat) {
-            measured.isr_events = events;
+            let end_ns = measured.ended_ns.unwrap_or(u64::MAX);
+            let is_its_own = |event: &IsrEvent| event.began_ns() <= end_ns;
+            measured.isr_events = events.into_iter().filter(is_its_own).collect();
         }
     }
 

@@ -26,6 +26,7 @@ fn planned() -> (Workload, Vec<Planned>) {
 fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     let mut measured = Measured {
         measured_from_ns: None,
+        ended_ns: None,
         isr_events: Vec::new(),
         repeat,
         cut_short: None,
