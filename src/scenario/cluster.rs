@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::config::cells::ClusterVariant;
 use crate::config::node::{BrokerConfig, ControllerConfig, LogConfig};
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
@@ -41,6 +42,8 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// What else the matrix varies.
+    pub variant: ClusterVariant,
     /// Whether connections run through the harness's relay, so that links can be cut.
     pub relayed: bool,
     /// Whether brokers take orders that make their disks fail.
@@ -250,6 +253,12 @@ impl Cluster {
         self.controllers.iter_mut().chain(&mut self.brokers).find(|member| member.id == id)
     }
 
+    /// The files in which its brokers tell what happens to ISRs.
+    pub fn events_files(plan: &Plan<'_>) -> Vec<PathBuf> {
+        let ids = (1..=plan.settings.brokers).map(|id| BrokerId(id as i32));
+        ids.map(|id| plan.folder.join(events_file(id))).collect()
+    }
+
     /// Every node's name and use of the machine since it started.
     pub fn usage(&self) -> Vec<(String, ProcessUse)> {
         let running = self.controllers.iter().chain(&self.brokers);
@@ -360,6 +369,11 @@ fn write_config(plan: &Plan<'_>, name: &str, file: &str) -> Result<PathBuf, Clus
     }
 }
 
+/// Where broker `id` tells what happens to ISRs, within the cluster's folder.
+fn events_file(id: BrokerId) -> String {
+    format!("broker-{id}.events.jsonl")
+}
+
 /// Clusters of one run never talk to each other: each listens on ports of its own.
 pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
 
@@ -388,6 +402,7 @@ fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         data_dir: PathBuf::from("controller"),
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
+        commit_delay: plan.variant.commit_delay,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         voters: Vec::new(),
         election_timeout: defaults::ELECTION_TIMEOUT,
@@ -413,13 +428,14 @@ fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: doors.controllers.clone(),
         metrics_listen: usize::try_from(id.0).ok().and_then(|id| plan.metrics_of(id)),
+        events_file: Some(PathBuf::from(events_file(id))),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,
         log: LogConfig {
             durability: plan.durability,
             commit_route: settings.commit_route.under(plan.durability),
-            commit_pipeline_depth: settings.commit_pipeline_depth,
+            commit_pipeline_depth: plan.variant.commit_pipeline_depth,
             segment_bytes: settings.segment_bytes,
             memory_bytes: settings.memory_bytes,
             message_bytes_max: settings.message_bytes_max,
@@ -429,6 +445,8 @@ fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
         replica_fetch_wait_max: settings.replica_fetch_wait_max,
         replica_fetch_backoff: settings.replica_fetch_backoff,
         replica_fetch_bytes_max: settings.replica_fetch_bytes_max,
+        replica_fetch_pipeline: plan.variant.fetch_pipeline,
+        replica_serve_followers: plan.variant.serve_followers,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,
