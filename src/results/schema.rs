@@ -192,7 +192,8 @@ pub struct Factors {
     pub hwm_gate: String,
     /// `controller` or `none`.
     pub isr_wait: String,
-    /// `kafka` or `caught-up`.
+    /// `kafka` or `caught-up`; `unknown` in results written before it could be varied, where the
+    /// rule followed from the election rules of the release.
     #[serde(default = "unvaried::isr_expand")]
     pub isr_expand: String,
     /// `classic` or `pipelined`.
@@ -214,7 +215,7 @@ pub struct Factors {
 /// What held in results written before the factor could be varied.
 mod unvaried {
     pub(super) fn isr_expand() -> String {
-        "kafka".to_owned()
+        "unknown".to_owned()
     }
 
     pub(super) fn fetch_pipeline() -> String {
