@@ -4,9 +4,13 @@
 //! and each repeat starts at another block, so that a drift of the machine does not always hit the
 //! same durability mode.
 
-use crate::types::{Acks, DurabilityMode, EngineKind, HwmGate, IsrWait};
+use std::time::Duration;
 
-use super::workload::{Pacing, Workload};
+use crate::types::{
+    Acks, DurabilityMode, EngineKind, FetchPipeline, HwmGate, IsrExpand, IsrWait, ServeFollowers,
+};
+
+use super::workload::{Matrix, Pacing, Workload};
 
 /// One point of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,10 +21,14 @@ pub struct Cell {
     pub engine: EngineKind,
     /// Durability mode.
     pub durability: DurabilityMode,
+    /// What else its cluster is started with.
+    pub cluster: ClusterVariant,
     /// `hwm.gate`.
     pub hwm_gate: HwmGate,
     /// `isr.wait`.
     pub isr_wait: IsrWait,
+    /// `isr.expand`.
+    pub isr_expand: IsrExpand,
     /// Partitions of the cell's topic.
     pub partitions: u32,
     /// Value size of a record.
@@ -31,6 +39,19 @@ pub struct Cell {
     pub acks: Acks,
 }
 
+/// What nodes are started with and a matrix varies, beside engine and durability mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClusterVariant {
+    /// `replica.fetch.pipeline`.
+    pub fetch_pipeline: FetchPipeline,
+    /// `replica.serve.followers`.
+    pub serve_followers: ServeFollowers,
+    /// Commit groups in flight per partition.
+    pub commit_pipeline_depth: usize,
+    /// `commit.delay` of the controller: injected before each commit.
+    pub commit_delay: Duration,
+}
+
 /// Cells that run one after the other on one cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
@@ -38,6 +59,8 @@ pub struct Block {
     pub engine: EngineKind,
     /// Durability mode of the cluster.
     pub durability: DurabilityMode,
+    /// What else it is started with.
+    pub cluster: ClusterVariant,
     /// In running order.
     pub cells: Vec<Cell>,
 }
@@ -52,8 +75,8 @@ pub struct Round {
 }
 
 impl Workload {
-    /// Every cell, in matrix order: engine, durability, gate, wait, partitions, size, rate, acks;
-    /// the last varies fastest.
+    /// Every cell, in matrix order: engine, durability, cluster variant, gate, wait, expand,
+    /// partitions, size, rate, acks; the last varies fastest.
     pub fn cells(&self) -> Vec<Cell> {
         self.blocks().into_iter().flat_map(|block| block.cells).collect()
     }
@@ -95,7 +118,7 @@ impl Workload {
                 let record_bytes = cell.record_bytes as u64 + RECORD_OVERHEAD_BYTES;
                 rate_per_s.saturating_mul(record_bytes).saturating_mul(replicas)
             }
-            Pacing::Closed | Pacing::Max => UNPACED_BYTES_PER_S,
+            Pacing::Share { .. } | Pacing::Closed | Pacing::Max => UNPACED_BYTES_PER_S,
         };
         let written = u128::from(per_second) * time_ns / 1_000_000_000;
         let segments = 2 * self.cluster.segment_bytes * replicas * u64::from(cell.partitions);
@@ -105,48 +128,73 @@ impl Workload {
     fn blocks(&self) -> Vec<Block> {
         let mut index = 0;
         let mut blocks = Vec::new();
+        let clusters = self.matrix.clusters();
         for &engine in &self.matrix.engines {
             for &durability in &self.matrix.durabilities {
-                let cells = self.block_cells(engine, durability, &mut index);
-                blocks.push(Block { engine, durability, cells });
+                for &cluster in &clusters {
+                    let mut block = Block { engine, durability, cluster, cells: Vec::new() };
+                    self.fill(&mut block, &mut index);
+                    blocks.push(block);
+                }
             }
         }
         blocks
     }
 
-    fn block_cells(
-        &self,
-        engine: EngineKind,
-        durability: DurabilityMode,
-        index: &mut usize,
-    ) -> Vec<Cell> {
+    /// Adds every cell of the block's cluster.
+    fn fill(&self, block: &mut Block, index: &mut usize) {
         let matrix = &self.matrix;
-        let mut cells = Vec::new();
-        for &hwm_gate in &matrix.hwm_gates {
-            for &isr_wait in &matrix.isr_waits {
-                for &partitions in &matrix.partitions {
-                    for &record_bytes in &matrix.record_bytes {
-                        for &pacing in &matrix.pacings {
-                            for &acks in &matrix.acks {
-                                cells.push(Cell {
-                                    index: *index,
-                                    engine,
-                                    durability,
-                                    hwm_gate,
-                                    isr_wait,
-                                    partitions,
-                                    record_bytes,
-                                    pacing,
-                                    acks,
-                                });
-                                *index += 1;
-                            }
+        let rules = matrix.hwm_gates.iter().flat_map(|&hwm_gate| {
+            matrix.isr_waits.iter().flat_map(move |&isr_wait| {
+                matrix.isr_expands.iter().map(move |&isr_expand| (hwm_gate, isr_wait, isr_expand))
+            })
+        });
+        for (hwm_gate, isr_wait, isr_expand) in rules {
+            for &partitions in &matrix.partitions {
+                for &record_bytes in &matrix.record_bytes {
+                    for &pacing in &matrix.pacings {
+                        for &acks in &matrix.acks {
+                            block.cells.push(Cell {
+                                index: *index,
+                                engine: block.engine,
+                                durability: block.durability,
+                                cluster: block.cluster,
+                                hwm_gate,
+                                isr_wait,
+                                isr_expand,
+                                partitions,
+                                record_bytes,
+                                pacing,
+                                acks,
+                            });
+                            *index += 1;
                         }
                     }
                 }
             }
         }
-        cells
+    }
+}
+
+impl Matrix {
+    /// Every cluster the matrix needs for one engine and durability mode.
+    fn clusters(&self) -> Vec<ClusterVariant> {
+        let mut clusters = Vec::new();
+        for &fetch_pipeline in &self.fetch_pipelines {
+            for &serve_followers in &self.serve_followers {
+                for &commit_pipeline_depth in &self.commit_pipeline_depths {
+                    for &commit_delay in &self.commit_delays {
+                        clusters.push(ClusterVariant {
+                            fetch_pipeline,
+                            serve_followers,
+                            commit_pipeline_depth,
+                            commit_delay,
+                        });
+                    }
+                }
+            }
+        }
+        clusters
     }
 }
 

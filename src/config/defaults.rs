@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use super::node::ElectionConfig;
-use crate::types::{CommitRoute, Compat, DurabilityMode, EngineKind, Flush};
+use crate::types::{
+    CommitRoute, Compat, DurabilityMode, EngineKind, FetchPipeline, Flush, IsrExpand,
+    ServeFollowers,
+};
 
 /// Controllers of an embedded cluster: one has all of the controller path but the replication of its
 /// log, and leaves the CPUs to the brokers.
@@ -43,8 +46,14 @@ pub const REPLICA_FETCH_WAIT_MAX: Duration = Duration::from_millis(500);
 pub const REPLICA_FETCH_BACKOFF: Duration = Duration::from_secs(1);
 /// `replica.fetch.max.bytes`.
 pub const REPLICA_FETCH_BYTES_MAX: u64 = 1_048_576;
+/// `replica.fetch.pipeline`: as Kafka, which fetches again once the last answer is appended.
+pub const FETCH_PIPELINE: FetchPipeline = FetchPipeline::Classic;
+/// `replica.serve.followers`: as Kafka, which never waits for a sync of its own.
+pub const SERVE_FOLLOWERS: ServeFollowers = ServeFollowers::BeforeSync;
 /// `metadata.append.linger`: zero (Kafka waits 25 ms), so that the rest of an ISR change shows.
 pub const METADATA_APPEND_LINGER: Duration = Duration::ZERO;
+/// `commit.delay`: nothing is injected.
+pub const COMMIT_DELAY: Duration = Duration::ZERO;
 /// `controller.quorum.election.timeout.ms`.
 pub const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Entries of the metadata log between snapshots. They are kept in memory: at a few hundred bytes
@@ -76,6 +85,9 @@ pub const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 pub const WARMUP: Duration = Duration::from_millis(500);
 /// Measured time per cell and repeat.
 pub const DURATION: Duration = Duration::from_secs(5);
+/// Measured time of each probe of the saturation search: an overload of 3 % leaves the cluster
+/// 60 ms behind, which is told from a slow sync.
+pub const SATURATION_PROBE: Duration = Duration::from_secs(2);
 /// Times the matrix is run, interleaved.
 pub const REPEATS: u64 = 2;
 /// Seed of payloads and arrivals.
@@ -122,6 +134,14 @@ pub fn commit_routes(durability: DurabilityMode) -> &'static [CommitRoute] {
         DurabilityMode::Direct => &[Async, BlockingHelper, Inline],
         DurabilityMode::DirectFsync => &[LinkedFsync, BlockingHelper, Inline],
         DurabilityMode::DirectDsync => &[AsyncDsync, BlockingHelper, Inline],
+    }
+}
+
+/// `isr.expand` of a workload that names none: what the controller gives a topic that sets none.
+pub fn isr_expand(election: &ElectionConfig) -> IsrExpand {
+    match election.compat {
+        Compat::Kip if election.elr_level > 0 => IsrExpand::CaughtUp,
+        Compat::Kip | Compat::Kafka42 => IsrExpand::Kafka,
     }
 }
 

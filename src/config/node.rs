@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::types::{
-    AlterPartitionPolicy, BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind,
+    AlterPartitionPolicy, BrokerId, CommitRoute, Compat, DurabilityMode, EngineKind, FetchPipeline,
+    ServeFollowers,
 };
 
 /// How a broker's logs are kept.
@@ -42,6 +43,9 @@ pub struct BrokerConfig {
     pub controllers: Vec<SocketAddr>,
     /// Where to serve metrics over HTTP, if anywhere; port 0 picks one.
     pub metrics_listen: Option<SocketAddr>,
+    /// Where to append what happens to ISRs, if anywhere: one JSON object a line. Best outside
+    /// `data_dir`.
+    pub events_file: Option<PathBuf>,
     /// Which event loop.
     pub engine: EngineKind,
     /// Event loops, one thread each; at least 1.
@@ -60,6 +64,10 @@ pub struct BrokerConfig {
     pub replica_fetch_backoff: Duration,
     /// `replica.fetch.max.bytes` per partition.
     pub replica_fetch_bytes_max: usize,
+    /// `replica.fetch.pipeline`: when the next fetch leaves.
+    pub replica_fetch_pipeline: FetchPipeline,
+    /// `replica.serve.followers`: from when on this broker serves an append to its followers.
+    pub replica_serve_followers: ServeFollowers,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
     /// `connections.max.idle.ms`, applied to half-received frames.
@@ -90,6 +98,9 @@ pub struct ControllerConfig {
     pub session_timeout: Duration,
     /// `metadata.append.linger`: records wait this long for company before the append.
     pub metadata_append_linger: Duration,
+    /// `commit.delay`: each batch of records is held this long before it is proposed to the quorum,
+    /// as if every commit took so much longer. For experiments.
+    pub commit_delay: Duration,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: usize,
     /// `controller.quorum.voters`: all of them, this one included. Empty if it is the only one.

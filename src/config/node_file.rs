@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -16,7 +16,10 @@ use super::node::{BrokerConfig, ControllerConfig, LogConfig};
 use super::read::{ConfigError, Field, Source, text_of, whole};
 use super::units::{self, Scalar};
 use super::workload::{ENGINES, durability_modes};
-use crate::types::{AlterPartitionPolicy, BrokerId, CommitRoute, DurabilityMode, Flush};
+use crate::types::{
+    AlterPartitionPolicy, BrokerId, CommitRoute, DurabilityMode, FetchPipeline, Flush,
+    ServeFollowers,
+};
 
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -28,6 +31,7 @@ struct RawBroker {
     data_dir: Field,
     controllers: Field,
     metrics_listen: Field,
+    events_file: Field,
     engine: Field,
     shards: Field,
     pin: Field,
@@ -65,6 +69,8 @@ struct RawReplica {
     fetch_wait_max: Field,
     fetch_backoff: Field,
     fetch_bytes_max: Field,
+    fetch_pipeline: Field,
+    serve_followers: Field,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -76,6 +82,7 @@ struct RawController {
     data_dir: Field,
     session_timeout: Field,
     metadata_append_linger: Field,
+    commit_delay: Field,
     request_bytes_max: Field,
     voters: Field,
     election_timeout: Field,
@@ -117,6 +124,7 @@ impl BrokerConfig {
             data_dir: data_dir(&source, file, &raw.data_dir)?,
             controllers: source.needed("controllers", &raw.controllers, addresses)?,
             metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
+            events_file: events_file(&source, file, &raw.events_file)?,
             engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
             shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
             pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
@@ -147,6 +155,18 @@ impl BrokerConfig {
                 defaults::REPLICA_FETCH_BYTES_MAX,
                 1 << 10..=1 << 30,
             )?),
+            replica_fetch_pipeline: source.or(
+                "replica.fetch_pipeline",
+                &raw.replica.fetch_pipeline,
+                defaults::FETCH_PIPELINE,
+                units::choice(&FetchPipeline::ALL),
+            )?,
+            replica_serve_followers: source.or(
+                "replica.serve_followers",
+                &raw.replica.serve_followers,
+                defaults::SERVE_FOLLOWERS,
+                units::choice(&ServeFollowers::ALL),
+            )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
             half_frame_idle_max: source.duration(
                 "half_frame_idle_max",
@@ -187,6 +207,7 @@ impl BrokerConfig {
             data_dir: path(&self.data_dir)?,
             controllers: text(join(&self.controllers)),
             metrics_listen: self.metrics_listen.and_then(text),
+            events_file: self.events_file.as_deref().map(path).transpose()?.flatten(),
             engine: text(self.engine.name()),
             shards: integer(self.shards as i64),
             pin: flag(self.pin),
@@ -204,6 +225,8 @@ impl BrokerConfig {
                 fetch_wait_max: text(units::show_duration(self.replica_fetch_wait_max)),
                 fetch_backoff: text(units::show_duration(self.replica_fetch_backoff)),
                 fetch_bytes_max: text(units::show_size(self.replica_fetch_bytes_max as u64)),
+                fetch_pipeline: text(self.replica_fetch_pipeline.name()),
+                serve_followers: text(self.replica_serve_followers.name()),
             },
         };
         to_toml(&raw)
@@ -243,6 +266,12 @@ impl ControllerConfig {
                 defaults::METADATA_APPEND_LINGER,
                 units::duration,
             )?,
+            commit_delay: source.or(
+                "commit_delay",
+                &raw.commit_delay,
+                defaults::COMMIT_DELAY,
+                units::duration,
+            )?,
             request_bytes_max: request_bytes_max(&source, &raw.request_bytes_max)?,
             voters: source.or("voters", &raw.voters, Vec::new(), voters(node_id))?,
             election_timeout: source.duration(
@@ -275,6 +304,7 @@ impl ControllerConfig {
             data_dir: path(&self.data_dir)?,
             session_timeout: text(units::show_duration(self.session_timeout)),
             metadata_append_linger: text(units::show_duration(self.metadata_append_linger)),
+            commit_delay: text(units::show_duration(self.commit_delay)),
             request_bytes_max: text(units::show_size(self.request_bytes_max as u64)),
             voters: (!voters.is_empty()).then(|| text(voters.join(","))).flatten(),
             election_timeout: text(units::show_duration(self.election_timeout)),
@@ -394,6 +424,16 @@ fn data_dir(
     Ok(file.parent().unwrap_or(Path::new("")).join(written))
 }
 
+/// Relative to the file's folder, as `data_dir` is.
+fn events_file(
+    source: &Source<'_>,
+    file: &Path,
+    field: &Field,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    source.or("events_file", field, None, |value| Ok(Some(folder.join(units::text(value)?))))
+}
+
 fn address(value: &Scalar) -> Result<SocketAddr, String> {
     let problem = "must be an IP address and a port, such as \"127.0.0.1:9092\"";
     units::text(value)?.parse().map_err(|_| problem.to_owned())
@@ -488,6 +528,7 @@ mod tests {
             data_dir = "broker-1"
             controllers = "127.0.0.1:9093"
             alter_partition_batched = false
+            events_file = "events.jsonl"
             [log]
             durability = "page-cache-flush"
             flush_messages = 7
@@ -500,6 +541,7 @@ mod tests {
     fn a_broker_file_reads_back_as_it_was_written() {
         let broker = broker();
         assert_eq!(broker.data_dir, Path::new("/run/broker-1"));
+        assert_eq!(broker.events_file.as_deref(), Some(Path::new("/run/events.jsonl")));
         let flush = Flush { messages: 7, interval: Duration::from_secs(90) };
         assert_eq!(broker.log.durability, DurabilityMode::PageCacheFlush(flush));
         assert_eq!(broker.engine, crate::types::EngineKind::Uring);

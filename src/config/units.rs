@@ -64,6 +64,9 @@ const SIZE_ALLOWED: &str = "must be a size such as 1024, \"1k\" (1000 bytes) or 
      units k M G, Ki Mi Gi, B optional";
 const RATE_ALLOWED: &str = "must be records per second such as \"500/s\" or \"2k/s\"";
 
+/// Largest share of the saturation a rate may be: beyond it a run only shows how a queue grows.
+const SHARE_MAX_PERCENT: u64 = 200;
+
 /// Largest rate accepted, records per second: above it a schedule step is under a nanosecond.
 pub const RATE_MAX: u64 = 1_000_000_000;
 
@@ -143,6 +146,16 @@ pub fn rate(value: &Scalar) -> Result<u64, String> {
         return Ok(per_second);
     }
     Err("must be 1/s to 1G/s; for as fast as possible use load.mode = \"max\"".to_owned())
+}
+
+/// `"50%"` → 50, 1 to 200; `None` if it is no share at all.
+pub fn share(value: &Scalar) -> Option<Result<u32, String>> {
+    let Scalar::Text(text) = value else { return None };
+    let number = text.strip_suffix('%')?;
+    let percent = number.parse::<u64>().ok().filter(|n| (1..=SHARE_MAX_PERCENT).contains(n));
+    let allowed =
+        format!("must be 1% to {SHARE_MAX_PERCENT}% of the saturation, in whole percents");
+    Some(percent.and_then(|percent| u32::try_from(percent).ok()).ok_or(allowed))
 }
 
 /// An integer within `range`.

@@ -87,6 +87,7 @@ pub fn fetch(
         log_start_offset: None,
         partition_max_bytes: FETCH_PARTITION_BYTES_MAX,
         stamps: None,
+        durable_offset: None,
     });
     let topic = TopicRef { name: topic.clone(), id: TopicId::ZERO };
     let request = FetchRequest {

@@ -66,10 +66,15 @@ struct Factor {
     show: fn(&Factors) -> String,
 }
 
-const FACTORS: [Factor; 6] = [
+const FACTORS: [Factor; 11] = [
     Factor { name: "engine", show: |factors| factors.engine.clone() },
     Factor { name: "hwm.gate", show: |factors| factors.hwm_gate.clone() },
     Factor { name: "isr.wait", show: |factors| factors.isr_wait.clone() },
+    Factor { name: "isr.expand", show: |factors| factors.isr_expand.clone() },
+    Factor { name: "fetch", show: |factors| factors.fetch_pipeline.clone() },
+    Factor { name: "serve", show: |factors| factors.serve_followers.clone() },
+    Factor { name: "depth", show: |factors| factors.commit_pipeline_depth.to_string() },
+    Factor { name: "commit\ndelay", show: |factors| factors.commit_delay.clone() },
     Factor { name: "parts", show: |factors| factors.partitions.to_string() },
     Factor { name: "record B", show: |factors| factors.record_bytes.to_string() },
     Factor { name: "mode", show: |factors| factors.load_mode.clone() },

@@ -10,11 +10,13 @@ use serde_json::Value;
 use crate::config::cells::Cell as Planned;
 use crate::config::workload::Workload;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
+use crate::measure::isr::IsrEvent;
 use crate::measure::stage::composition::Composition;
 use crate::measure::stage::{Stage, StageHistograms};
 use crate::types::Acks;
 
-use super::described::{cell_name, factors, rate_per_s};
+use super::described::{cell_name, factors};
+use super::isr::isr;
 use super::schema;
 
 /// Largest difference at p50 between the stages' sums and the latency that still counts as agreement.
@@ -32,6 +34,8 @@ pub struct Measured {
     pub repeat: usize,
     /// `None` if it ran to its end, else why not.
     pub cut_short: Option<String>,
+    /// When the measured part began, on the one clock.
+    pub measured_from_ns: Option<u64>,
     /// Length of the measured part as it turned out, seconds.
     pub measured_s: f64,
     /// Records acknowledged per second within it.
@@ -54,6 +58,10 @@ pub struct Measured {
     pub failed: LatencyHistogram,
     /// What the acknowledgement latency was made of.
     pub stages: StageHistograms,
+    /// When the driver had its last answer or gave up waiting, on the one clock.
+    pub ended_ns: Option<u64>,
+    /// What the brokers told of the topic's ISRs until then, in the order of their ends.
+    pub isr_events: Vec<IsrEvent>,
     /// By the second.
     pub intervals: Vec<schema::Interval>,
     /// What happened to the cluster meanwhile.
@@ -106,6 +114,7 @@ pub fn cell(
         reconciliation,
         acknowledged_p50_to_page_cache: None,
         floor: floor.map(|floor| schema::Floor { ratio: ratio(floor.floor_ns), ..floor }),
+        isr: isr(repeats),
         repeats: repeats.iter().map(repeat).collect(),
         warnings: Vec::new(),
     };
@@ -239,7 +248,7 @@ fn rate(workload: &Workload, planned: &Planned, repeats: &[Measured]) -> schema:
     let achieved_per_s = if measured_s > 0.0 { records / measured_s } else { 0.0 };
     let bytes_per_s = achieved_per_s * planned.record_bytes as f64;
     schema::Rate {
-        asked_per_s: rate_per_s(&planned.pacing).map(|rate| rate as f64),
+        asked_per_s: planned.pacing.rate_per_s().map(|rate| rate as f64),
         achieved_per_s: rounded(achieved_per_s),
         achieved_value_bytes_per_s: rounded(bytes_per_s),
         replicated_value_bytes_per_s: rounded(
@@ -298,6 +307,7 @@ fn repeat(measured: &Measured) -> schema::Repeat {
         repeat: measured.repeat,
         status: status(measured.cut_short.is_some()),
         status_reason: measured.cut_short.clone(),
+        measured_from_ns: measured.measured_from_ns,
         measured_s: measured.measured_s,
         achieved_per_s: rounded(measured.achieved_per_s),
         counts: measured.counts,
@@ -335,6 +345,9 @@ fn warnings(cell: &schema::Cell) -> Vec<String> {
     }
     for (name, count) in &cell.errors {
         warnings.push(format!("{} batches failed with {name}", count.batches));
+    }
+    if let Some(lost) = cell.isr.as_ref().map(|isr| isr.lost_events).filter(|&lost| lost > 0) {
+        warnings.push(format!("{lost} events of ISRs were lost: their figures are too low"));
     }
     if cell.reconciliation.agrees == Some(false) {
         warnings.push(format!(

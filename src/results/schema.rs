@@ -8,6 +8,9 @@ use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::isr::Isr;
+use super::sweeps::Sweep;
+
 /// Written into every result; a reader refuses others.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -50,6 +53,9 @@ pub struct RunResult {
     pub workload: Workload,
     /// In matrix order.
     pub cells: Vec<Cell>,
+    /// Cells that differ in their rate only, as curves.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
     /// What a reader must know before believing a figure.
     #[serde(default)]
     pub warnings: Vec<String>,
@@ -150,6 +156,10 @@ pub struct Cell {
     /// The least this machine allows; absent where its parts were not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// What became of the ISRs; absent where the brokers told nothing, as on a cluster started
+    /// elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isr: Option<Isr>,
     /// Each repeat by itself, in running order.
     pub repeats: Vec<Repeat>,
     /// What a reader must know before believing this cell.
@@ -171,16 +181,58 @@ pub struct Factors {
     /// Records per second asked for; absent unless the loop is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<u64>,
+    /// The share of the saturation that is, if it was asked for as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_percent: Option<u32>,
     /// Value size of a record.
     pub record_bytes: usize,
     /// Partitions of the topic.
     pub partitions: u32,
-    /// `kip966` or `legacy`.
+    /// `kip966`, `legacy`, `maximal-isr` or `soft`.
     pub hwm_gate: String,
     /// `controller` or `none`.
     pub isr_wait: String,
+    /// `kafka` or `caught-up`; `unknown` in results written before it could be varied, where the
+    /// rule followed from the election rules of the release.
+    #[serde(default = "unvaried::isr_expand")]
+    pub isr_expand: String,
+    /// `classic` or `pipelined`.
+    #[serde(default = "unvaried::fetch_pipeline")]
+    pub fetch_pipeline: String,
+    /// `before` or `after` the leader's own sync.
+    #[serde(default = "unvaried::serve_followers")]
+    pub serve_followers: String,
+    /// Commit groups in flight per partition.
+    #[serde(default = "unvaried::commit_pipeline_depth")]
+    pub commit_pipeline_depth: usize,
+    /// Injected before each commit of the controller, a duration.
+    #[serde(default = "unvaried::commit_delay")]
+    pub commit_delay: String,
     /// How a commit group reached the disk.
     pub commit_route: String,
+}
+
+/// What held in results written before the factor could be varied.
+mod unvaried {
+    pub(super) fn isr_expand() -> String {
+        "unknown".to_owned()
+    }
+
+    pub(super) fn fetch_pipeline() -> String {
+        "classic".to_owned()
+    }
+
+    pub(super) fn serve_followers() -> String {
+        "before".to_owned()
+    }
+
+    pub(super) fn commit_pipeline_depth() -> usize {
+        1
+    }
+
+    pub(super) fn commit_delay() -> String {
+        "0s".to_owned()
+    }
 }
 
 /// Records whose intended send time lies in the measured part, and what became of them.
@@ -372,6 +424,9 @@ pub struct Repeat {
     /// Why not, if not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_reason: Option<String>,
+    /// When the measured part began, on the clock of the ISR events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_from_ns: Option<u64>,
     /// Length of the measured part as it turned out.
     pub measured_s: f64,
     /// Records acknowledged (`acks=0`: sent) per second within it.

@@ -3,9 +3,11 @@
 use std::time::{Instant, SystemTime};
 
 use crate::config::cells::Cell;
-use crate::config::workload::{Fault, Workload};
+use crate::config::workload::{Fault, Pacing, Workload};
 use crate::environment::Environment;
+use crate::measure::isr::IsrEvent;
 use crate::results::measured::{self, Measured};
+use crate::results::sweeps::{Saturation, mode, sweeps};
 use crate::results::{described, schema, time};
 
 use super::floors::RunFloors;
@@ -26,6 +28,8 @@ pub(super) struct Origin<'a> {
 pub(super) struct Book {
     /// Per cell, in matrix order.
     pub(super) repeats: Vec<Vec<Measured>>,
+    /// Per mode whose rates are shares: what was found.
+    saturations: Vec<(Cell, Saturation)>,
     /// Per cell: why a repeat is missing.
     pub(super) failures: Vec<Option<String>>,
     /// About the clusters.
@@ -38,6 +42,7 @@ impl Book {
         let cells = workload.cells().len();
         Book {
             repeats: (0..cells).map(|_| Vec::new()).collect(),
+            saturations: Vec::new(),
             failures: vec![None; cells],
             warnings: Vec::new(),
         }
@@ -46,6 +51,40 @@ impl Book {
     /// Whether nothing was measured yet.
     pub(super) fn is_empty(&self) -> bool {
         self.repeats.iter().all(Vec::is_empty)
+    }
+
+    /// What was found for the mode of `cell`.
+    pub(super) fn saturation(&self, cell: &Cell) -> Option<&Saturation> {
+        let mode = mode(cell);
+        self.saturations.iter().find(|(known, _)| *known == mode).map(|(_, found)| found)
+    }
+
+    /// The saturation of the mode of `cell` was searched.
+    pub(super) fn add_saturation(&mut self, cell: &Cell, found: Saturation) {
+        self.saturations.push((mode(cell), found));
+    }
+
+    /// `cell` with its rate in records per second, as far as it is known.
+    pub(super) fn resolved(&self, cell: &Cell) -> Cell {
+        let pacing = match cell.pacing {
+            Pacing::Share { percent, arrival, .. } => {
+                let saturation_per_s = self.saturation(cell).and_then(|found| found.rate_per_s);
+                Pacing::Share { percent, saturation_per_s, arrival }
+            }
+            known => known,
+        };
+        Cell { pacing, ..*cell }
+    }
+
+    /// What the brokers told of the topic of repeat `repeat` of `cell`. What began after the load is
+    /// the next cell's or the shutdown's doing.
+    pub(super) fn add_events(&mut self, cell: &Cell, repeat: usize, events: Vec<IsrEvent>) {
+        let measured = self.repeats[cell.index].iter_mut();
+        if let Some(measured) = measured.rev().find(|measured| measured.repeat == repeat) {
+            let end_ns = measured.ended_ns.unwrap_or(u64::MAX);
+            let is_its_own = |event: &IsrEvent| event.began_ns() <= end_ns;
+            measured.isr_events = events.into_iter().filter(is_its_own).collect();
+        }
     }
 
     /// The result of the run, with what was measured until now; `interrupted` says why, if not all.
@@ -65,7 +104,8 @@ impl Book {
             }
             cell
         };
-        let mut cells: Vec<schema::Cell> = workload.cells().iter().map(cell).collect();
+        let planned: Vec<Cell> = workload.cells().iter().map(|cell| self.resolved(cell)).collect();
+        let mut cells: Vec<schema::Cell> = planned.iter().map(cell).collect();
         measured::compare_to_page_cache(&mut cells);
         let partial = cells.iter().find(|cell| cell.status == schema::Status::Partial);
         let slowdown = workload.load.injected_slowdown;
@@ -105,7 +145,7 @@ impl Book {
                     .to_owned(),
             );
         }
-        warnings.extend(self.warnings);
+        warnings.extend(self.warnings.iter().cloned());
         schema::RunResult {
             schema_version: schema::SCHEMA_VERSION,
             tool: tool(),
@@ -125,6 +165,7 @@ impl Book {
             environment: environment.to_json(),
             floors: floors.to_json(),
             workload: described::workload(workload),
+            sweeps: sweeps(workload, &planned, &cells, |mode| self.saturation(mode).cloned()),
             cells,
             warnings,
         }

@@ -12,7 +12,6 @@ use crate::driver::schedule::{Arrivals, Rate, RateError};
 use crate::driver::spec::{CellSpec, Retry};
 use crate::results::measured::Measured;
 use crate::results::schema;
-use crate::types::{HwmGate, IsrWait};
 
 /// How long after the measured part answers are waited for.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,7 +25,7 @@ const SETUP_TIMEOUT: Duration = Duration::from_secs(30);
 pub fn spec(workload: &Workload, cell: &Cell, repeat: usize) -> Result<CellSpec, RateError> {
     let load = &workload.load;
     Ok(CellSpec {
-        topic: format!("cell-{}-{repeat}", cell.index),
+        topic: topic(cell, repeat),
         partitions: cell.partitions,
         replication_factor: workload.cluster.replication_factor as i16,
         topic_configs: topic_configs(workload, cell),
@@ -65,10 +64,36 @@ fn drain_timeout(workload: &Workload) -> Duration {
     }
 }
 
+/// What the driver does for the `number`th probe of the saturation search before `cell`.
+///
+/// # Errors
+/// As [`spec`].
+pub(super) fn probe_spec(
+    workload: &Workload,
+    cell: &Cell,
+    pacing: Pacing,
+    number: usize,
+) -> Result<CellSpec, RateError> {
+    let duration = workload.load.saturation_probe;
+    let spec = spec(workload, &Cell { pacing, ..*cell }, 0)?;
+    Ok(CellSpec {
+        topic: format!("saturation-{}-{number}", cell.index),
+        warmup: spec.warmup.min(duration),
+        duration,
+        ..spec
+    })
+}
+
+/// The topic of repeat `repeat` of `cell`.
+pub(super) fn topic(cell: &Cell, repeat: usize) -> String {
+    format!("cell-{}-{repeat}", cell.index)
+}
+
 fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError> {
     Ok(match pacing {
-        Pacing::Open { rate_per_s, arrival } => LoadMode::OpenLoop {
-            rate: Rate::per_second(rate_per_s as f64)?,
+        Pacing::Open { arrival, .. } | Pacing::Share { arrival, .. } => LoadMode::OpenLoop {
+            // A share of a saturation that is not known yet is no rate.
+            rate: Rate::per_second(pacing.rate_per_s().unwrap_or(0) as f64)?,
             arrivals: match arrival {
                 Arrival::Uniform => Arrivals::Uniform,
                 Arrival::Poisson => Arrivals::Poisson,
@@ -80,18 +105,11 @@ fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError>
 }
 
 fn topic_configs(workload: &Workload, cell: &Cell) -> Vec<(String, String)> {
-    let gate = match cell.hwm_gate {
-        HwmGate::Kip966 => "kip966",
-        HwmGate::Legacy => "legacy",
-    };
-    let wait = match cell.isr_wait {
-        IsrWait::Controller => "controller",
-        IsrWait::None => "none",
-    };
     [
         ("min.insync.replicas", workload.cluster.min_isr.to_string()),
-        ("ackmark.hwm.gate", gate.to_owned()),
-        ("ackmark.isr.wait", wait.to_owned()),
+        ("ackmark.hwm.gate", cell.hwm_gate.name().to_owned()),
+        ("ackmark.isr.wait", cell.isr_wait.name().to_owned()),
+        ("ackmark.isr.expand", cell.isr_expand.name().to_owned()),
     ]
     .map(|(key, value)| (key.to_owned(), value))
     .to_vec()
@@ -121,6 +139,9 @@ pub fn measured(
     Measured {
         repeat,
         cut_short: outcome.interrupted.then(|| "interrupted".to_owned()),
+        measured_from_ns: Some(outcome.measured_from.0),
+        ended_ns: Some(outcome.measured_from.plus(outcome.wall).0),
+        isr_events: Vec::new(),
         measured_s: outcome.wall.min(duration).as_secs_f64(),
         achieved_per_s: outcome.achieved_records_per_s,
         counts: counts(&outcome.counts),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::config::cells::ClusterVariant;
 use crate::config::node::ControllerConfig;
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
@@ -20,7 +21,7 @@ use crate::types::{BrokerId, DurabilityMode, EngineKind};
 
 use super::child::{ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
 use super::member::Member;
-use super::settings::{CONTROLLER_ADDRESS, Doors, broker_config, controller_config};
+use super::settings::{CONTROLLER_ADDRESS, Doors, broker_config, controller_config, events_file};
 
 /// How long a broker may take to say who is there.
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
@@ -40,6 +41,8 @@ pub struct Plan<'a> {
     pub engine: EngineKind,
     /// Durability mode of the brokers.
     pub durability: DurabilityMode,
+    /// What else the matrix varies.
+    pub variant: ClusterVariant,
     /// Whether connections run through the harness's relay, so that links can be cut.
     pub relayed: bool,
     /// Whether brokers take orders that make their disks fail.
@@ -249,6 +252,12 @@ impl Cluster {
 
     pub(super) fn member_mut(&mut self, id: BrokerId) -> Option<&mut Member> {
         self.controllers.iter_mut().chain(&mut self.brokers).find(|member| member.id == id)
+    }
+
+    /// The files in which its brokers tell what happens to ISRs.
+    pub fn events_files(plan: &Plan<'_>) -> Vec<PathBuf> {
+        let ids = (1..=plan.settings.brokers).map(|id| BrokerId(id as i32));
+        ids.map(|id| plan.folder.join(events_file(id))).collect()
     }
 
     /// Every node's name and use of the machine since it started.

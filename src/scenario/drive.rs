@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
-use crate::config::workload::Workload;
+use crate::config::workload::{Pacing, Workload};
 use crate::driver;
 use crate::driver::error::DriverError;
 use crate::driver::run::run_cell;
@@ -23,17 +23,18 @@ use super::book::{Book, Origin};
 use super::cell::{self, Surroundings};
 use super::floors::RunFloors;
 use super::progress::Progress;
+use super::saturation;
 
 /// Why a workload cannot be driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// The cluster has one engine and one durability mode; the workload lists several.
+    /// The cluster was started in one way; the workload lists several.
     #[error(
         "matrix.{key} lists {count} values: must list the one that the brokers at {bootstrap} run \
          with"
     )]
     SeveralClusters {
-        /// `engine` or `durability`.
+        /// What the nodes were started with, such as `engine`.
         key: &'static str,
         /// How many.
         count: usize,
@@ -80,10 +81,32 @@ pub fn run(
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        let name = described::cell_name(workload, &planned);
+        if let (Pacing::Share { arrival, .. }, None) = (planned.pacing, book.saturation(&planned)) {
+            let mut number = 0;
+            let probe = (arrival, workload.load.saturation_probe);
+            let found = saturation::search(probe, |pacing| {
+                number += 1;
+                progress.note(&saturation::describe(&name, pacing));
+                let mut spec = cell::probe_spec(workload, &planned, pacing, number)?;
+                spec.topic = format!("{}-{run_id}", spec.topic);
+                match run_cell(bootstrap, &spec, stop, &mut |now| progress.cell_goes_on(now)) {
+                    Ok(outcome) => Ok(Some(outcome)),
+                    Err(DriverError::Stopped) => Ok(None),
+                    Err(error) => Err(DriveError::from(error)),
+                }
+            })?;
+            let Some(found) = found else { break };
+            book.add_saturation(&planned, found);
+        }
+        let planned = book.resolved(&planned);
+        if matches!(planned.pacing, Pacing::Share { saturation_per_s: None, .. }) {
+            book.failures[planned.index] = Some(saturation::NOT_FOUND.to_owned());
+            continue;
+        }
         let mut spec = cell::spec(workload, &planned, repeat)?;
         // Earlier runs' topics are still there.
         spec.topic = format!("{}-{run_id}", spec.topic);
-        let name = described::cell_name(workload, &planned);
         progress.cell_begins(&name, repeat);
         let before = HostSample::sample();
         progress.watch_partitions(bootstrap, &spec.topic);
@@ -120,9 +143,14 @@ pub fn run(
 
 fn one_cluster(workload: &Workload, bootstrap: SocketAddr) -> Result<(), DriveError> {
     let matrix = &workload.matrix;
-    for (key, count) in
-        [("engine", matrix.engines.len()), ("durability", matrix.durabilities.len())]
-    {
+    for (key, count) in [
+        ("engine", matrix.engines.len()),
+        ("durability", matrix.durabilities.len()),
+        ("fetch_pipeline", matrix.fetch_pipelines.len()),
+        ("serve_followers", matrix.serve_followers.len()),
+        ("commit_pipeline_depth", matrix.commit_pipeline_depths.len()),
+        ("commit_delay", matrix.commit_delays.len()),
+    ] {
         if count > 1 {
             return Err(DriveError::SeveralClusters { key, count, bootstrap });
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 
 use crate::config::cells::{Block, Cell};
-use crate::config::workload::{Fault, Workload};
+use crate::config::workload::{Fault, Pacing, Workload};
 use crate::driver::error::DriverError;
 use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
@@ -35,8 +35,10 @@ use super::cell::{self, Surroundings};
 use super::cluster::{Cluster, ClusterError, Plan};
 use super::faulted;
 use super::floors::RunFloors;
+use super::isr_events::IsrEvents;
 use super::progress::Progress;
 use super::reason::with_sources;
+use super::saturation;
 
 /// How long brokers may take to register before a topic of full replication can be made.
 const REGISTER_PATIENCE: Duration = Duration::from_secs(20);
@@ -238,6 +240,7 @@ fn run_block(
         settings: &place.settings.workload.cluster,
         engine: block.engine,
         durability: block.durability,
+        variant: block.cluster,
         relayed: workload.faults.iter().any(Fault::is_of_network),
         fault_control: workload.faults.iter().any(|fault| fault.kind.is_of_storage()),
         loop_disk_bytes: loses_page_cache.then(|| workload.planned_bytes() + LOOP_DISK_SPARE_BYTES),
@@ -253,7 +256,15 @@ fn run_block(
     }
     let mut cluster = Cluster::start(&plan)?;
     let outcome = run_cells(place, block, &mut cluster, stop, progress, book);
-    for complaint in cluster.stop() {
+    let mut complaints = cluster.stop();
+    let files = Cluster::events_files(&plan);
+    let mut events = IsrEvents::read(files.iter().map(PathBuf::as_path));
+    complaints.append(&mut events.complaints);
+    for cell in &block.cells {
+        let told = events.take(&cell::topic(cell, place.repeat));
+        book.add_events(cell, place.repeat, told);
+    }
+    for complaint in complaints {
         book.warnings.push(format!("{}: {complaint}", block.durability));
     }
     if outcome.is_ok() {
@@ -275,6 +286,10 @@ fn run_cells(
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
+        if !find_saturation(place, planned, cluster, stop, progress, book)? {
+            continue;
+        }
+        let planned = &book.resolved(planned);
         let Some(mut measured) = run_one(place, planned, cluster, stop, progress)? else {
             return Ok(());
         };
@@ -287,6 +302,41 @@ fn run_cells(
         running.map_err(ClusterError::from)?;
     }
     Ok(())
+}
+
+/// Makes sure that the rate of `planned` is known. Unset if it cannot be, or the run was stopped.
+fn find_saturation(
+    place: &Place<'_>,
+    planned: &Cell,
+    cluster: &mut Cluster,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    book: &mut Book,
+) -> Result<bool, RunError> {
+    let Pacing::Share { arrival, .. } = planned.pacing else { return Ok(true) };
+    if book.saturation(planned).is_none() {
+        let workload = &place.settings.workload;
+        let name = described::cell_name(workload, planned);
+        let mut number = 0;
+        let probe = (arrival, workload.load.saturation_probe);
+        let found = saturation::search(probe, |pacing| {
+            number += 1;
+            progress.note(&saturation::describe(&name, pacing));
+            let spec = cell::probe_spec(workload, planned, pacing, number)?;
+            match drive(cluster, &spec, stop, progress) {
+                Ok(outcome) => Ok(Some(outcome)),
+                Err(RunError::Driver(DriverError::Stopped)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        })?;
+        let Some(found) = found else { return Ok(false) };
+        book.add_saturation(planned, found);
+    }
+    let is_known = book.resolved(planned).pacing.rate_per_s().is_some();
+    if !is_known {
+        book.failures[planned.index] = Some(saturation::NOT_FOUND.to_owned());
+    }
+    Ok(is_known)
 }
 
 /// `None` if it was stopped before its load began.

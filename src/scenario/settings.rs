@@ -17,6 +17,11 @@ pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
 /// none can take a controller's port while it is down.
 pub(super) const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
 
+/// Where broker `id` tells what happens to ISRs, within the cluster's folder.
+pub(super) fn events_file(id: BrokerId) -> String {
+    format!("broker-{id}.events.jsonl")
+}
+
 /// What all controllers share; the first one's, alone, as it stands.
 pub(super) fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
     ControllerConfig {
@@ -26,6 +31,7 @@ pub(super) fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
         data_dir: PathBuf::from("controller"),
         session_timeout: plan.settings.session_timeout,
         metadata_append_linger: plan.settings.metadata_append_linger,
+        commit_delay: plan.variant.commit_delay,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         voters: Vec::new(),
         election_timeout: defaults::ELECTION_TIMEOUT,
@@ -51,13 +57,14 @@ pub(super) fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> Bro
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: doors.controllers.clone(),
         metrics_listen: usize::try_from(id.0).ok().and_then(|id| plan.metrics_of(id)),
+        events_file: Some(PathBuf::from(events_file(id))),
         engine: plan.engine,
         shards: settings.shards,
         pin: settings.pin,
         log: LogConfig {
             durability: plan.durability,
             commit_route: settings.commit_route.under(plan.durability),
-            commit_pipeline_depth: settings.commit_pipeline_depth,
+            commit_pipeline_depth: plan.variant.commit_pipeline_depth,
             segment_bytes: settings.segment_bytes,
             memory_bytes: settings.memory_bytes,
             message_bytes_max: settings.message_bytes_max,
@@ -67,6 +74,8 @@ pub(super) fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> Bro
         replica_fetch_wait_max: settings.replica_fetch_wait_max,
         replica_fetch_backoff: settings.replica_fetch_backoff,
         replica_fetch_bytes_max: settings.replica_fetch_bytes_max,
+        replica_fetch_pipeline: plan.variant.fetch_pipeline,
+        replica_serve_followers: plan.variant.serve_followers,
         request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
         half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
         in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,

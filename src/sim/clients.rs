@@ -152,6 +152,8 @@ impl Clients {
                 offset: consumer.position,
                 current_leader_epoch: epoch.filter(|_| knows_epoch),
                 last_fetched_epoch: None,
+                durable_offset: None,
+                wants_records: true,
             };
             Message::Fetch { call, partition, fetch, wait: CONSUME_WAIT }
         };

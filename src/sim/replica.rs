@@ -197,7 +197,8 @@ impl Replica {
             Output::ProposeIsr(proposal) => out.push(Effect::Propose(proposal)),
             Output::FetchFromLeader(fetch) => out.push(Effect::Fetch(fetch)),
             Output::AskLeaderOffsets => out.push(Effect::AskLeaderOffsets),
-            Output::HighWatermark(_) | Output::Ignored(_) => {}
+            // Only pipelined followers acknowledge apart from their fetches; these are classic.
+            Output::Acknowledge(_) | Output::HighWatermark(_) | Output::Ignored(_) => {}
         }
     }
 }
@@ -214,6 +215,8 @@ pub fn follower_fetch(id: BrokerId, epoch: Option<BrokerEpoch>, next: &FollowerF
         offset: next.offset,
         current_leader_epoch: Some(next.leader_epoch),
         last_fetched_epoch: next.last_fetched_epoch,
+        durable_offset: next.durable_offset,
+        wants_records: true,
     }
 }
 

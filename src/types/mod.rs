@@ -7,6 +7,7 @@ mod durability;
 mod error_code;
 mod ids;
 mod recovery;
+mod replication;
 mod stamps;
 mod time;
 
@@ -17,6 +18,9 @@ pub use ids::{
     TopicPartition,
 };
 pub use recovery::{Compat, UncleanRecovery};
+pub use replication::{
+    FetchPipeline, HwmGate, IsrExpand, IsrWait, ProduceUnderMinIsr, ServeFollowers,
+};
 pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
 pub use time::MonotonicTime;
 
@@ -76,41 +80,4 @@ impl std::fmt::Display for Acks {
             Acks::All => "all",
         })
     }
-}
-
-/// When the leader's high watermark may advance (`hwm.gate`, spec/kip966.md 1.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HwmGate {
-    /// Only while the controller-committed ISR has at least effective min ISR members (KIP-966).
-    Kip966,
-    /// No min ISR condition, as before the KIP.
-    Legacy,
-}
-
-/// Whether a pending ISR addition counts as committed before the controller says so (`isr.wait`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IsrWait {
-    /// The committed ISR changes when the controller's reply or metadata record arrives.
-    Controller,
-    /// The leader counts a proposed ISR as if it were committed. Unsafe; for measuring the wait.
-    None,
-}
-
-/// What becomes of `acks=all` produces that wait when the committed ISR falls under min ISR
-/// (spec/kip966.md 1.8, departure 7): the high watermark cannot pass them until the ISR has grown again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProduceUnderMinIsr {
-    /// They fail at once with NOT_ENOUGH_REPLICAS_AFTER_APPEND (KIP-966).
-    Fail,
-    /// They go on waiting until the producer's timeout, as Kafka ships.
-    Wait,
-}
-
-/// Which followers may rejoin the ISR (`isr.expand`, spec/kip966.md 1.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IsrExpand {
-    /// log end offset >= high watermark and >= start offset of the leader epoch, as Kafka ships.
-    Kafka,
-    /// As `Kafka`, and caught up while the partition is under min ISR (KAFKA-19996).
-    CaughtUp,
 }

@@ -13,8 +13,8 @@ use super::head;
 use super::produce::{offset_or_none, some_offset};
 use super::reader::Reader;
 use super::stamps::{
-    FOLLOWER_STAMPS, FOLLOWER_STAMPS_BYTES, TRACE_HIGH_WATERMARK, read_follower_stamps,
-    write_follower_stamps,
+    DURABLE_OFFSET, DURABLE_OFFSET_BYTES, FOLLOWER_STAMPS, FOLLOWER_STAMPS_BYTES,
+    TRACE_HIGH_WATERMARK, read_follower_stamps, write_follower_stamps,
 };
 use super::writer::Writer;
 
@@ -99,6 +99,9 @@ pub struct FetchPartition {
     /// When the follower received, appended and made durable what it acknowledges (flexible
     /// versions, this product only).
     pub stamps: Option<FollowerStamps>,
+    /// Exclusive end of what is durable at a follower that fetches past it (flexible versions, this
+    /// product only).
+    pub durable_offset: Option<Offset>,
 }
 
 /// Encodes a request. Fields that `version` lacks are left out.
@@ -115,7 +118,7 @@ pub fn encode_fetch_request(
     let partition_count: usize = request.topics.iter().map(|topic| topic.partitions.len()).sum();
     let names_bytes: usize = request.topics.iter().map(|topic| topic.topic.name.len() + 32).sum();
     let capacity_bytes =
-        96 + client_id.len() + names_bytes + (48 + FOLLOWER_STAMPS_BYTES) * partition_count;
+        96 + client_id.len() + names_bytes + (64 + FOLLOWER_STAMPS_BYTES) * partition_count;
     let mut writer = Writer::new(ApiKey::Fetch.is_flexible(version), capacity_bytes, 0);
     head::write_request(&mut writer, ApiKey::Fetch, version, correlation_id, client_id);
 
@@ -162,12 +165,17 @@ fn write_partition(writer: &mut Writer, version: i16, partition: &FetchPartition
         writer.i64(offset_or_none(partition.log_start_offset));
     }
     writer.i32(partition.partition_max_bytes);
-    match &partition.stamps {
-        Some(stamps) if writer.is_flexible() => {
-            writer.tag_count(1);
-            write_follower_stamps(writer, stamps);
-        }
-        _ => writer.tag_count(0),
+    if !writer.is_flexible() {
+        return;
+    }
+    let tags = [partition.stamps.is_some(), partition.durable_offset.is_some()];
+    writer.tag_count(tags.into_iter().filter(|&present| present).count());
+    if let Some(stamps) = &partition.stamps {
+        write_follower_stamps(writer, stamps);
+    }
+    if let Some(durable) = partition.durable_offset {
+        writer.tag(DURABLE_OFFSET, DURABLE_OFFSET_BYTES);
+        writer.i64(durable.0);
     }
 }
 
@@ -250,12 +258,13 @@ fn read_partition(reader: &mut Reader<'_>, version: i16) -> Result<FetchPartitio
     let last_fetched_epoch = if version >= 12 { some_epoch(reader.i32()?) } else { None };
     let log_start_offset = if version >= 5 { some_offset(reader.i64()?) } else { None };
     let partition_max_bytes = reader.i32()?;
-    let mut stamps = None;
+    let (mut stamps, mut durable_offset) = (None, None);
     reader.tags(|tag, reader| {
-        if tag != FOLLOWER_STAMPS {
-            return Ok(false);
+        match tag {
+            FOLLOWER_STAMPS => stamps = Some(read_follower_stamps(reader)?),
+            DURABLE_OFFSET => durable_offset = some_offset(reader.i64()?),
+            _ => return Ok(false),
         }
-        stamps = Some(read_follower_stamps(reader)?);
         Ok(true)
     })?;
     Ok(FetchPartition {
@@ -266,6 +275,7 @@ fn read_partition(reader: &mut Reader<'_>, version: i16) -> Result<FetchPartitio
         log_start_offset,
         partition_max_bytes,
         stamps,
+        durable_offset,
     })
 }
 

@@ -19,9 +19,13 @@ pub(super) const FOLLOWER_STAMPS: u32 = 10_002;
 pub(super) const TRACE_HIGH_WATERMARK: u32 = 10_003;
 /// Fetch response, partition: [`HighWatermarkTrace`].
 pub(super) const HIGH_WATERMARK_TRACE: u32 = 10_004;
+/// Fetch request, partition: a pipelined follower's durable end, int64. The fetch offset then says
+/// what to send, not what is held; with `partition_max_bytes` 0 nothing is to be sent.
+pub(super) const DURABLE_OFFSET: u32 = 10_005;
 
 pub(super) const BROKER_STAMPS_BYTES: usize = 12 * 8;
 pub(super) const FOLLOWER_STAMPS_BYTES: usize = 4 * 8;
+pub(super) const DURABLE_OFFSET_BYTES: usize = 8;
 const STEP_BYTES: usize = 16;
 
 /// How the leader's high watermark moved, for consumers that asked for it.

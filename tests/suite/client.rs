@@ -109,6 +109,7 @@ fn fetch(address: SocketAddr, version: i16, topic: TopicRef) -> Option<FetchPart
         log_start_offset: None,
         partition_max_bytes: 1 << 20,
         stamps: None,
+        durable_offset: None,
     };
     let request = Request::Fetch(FetchRequest {
         cluster_id: None,

@@ -14,6 +14,7 @@ use ackmark::driver::outcome::CellOutcome;
 use ackmark::driver::run::{read_back, run_cell};
 use ackmark::driver::schedule::{Arrivals, Rate};
 use ackmark::driver::spec::{CellSpec, Retry};
+use ackmark::measure::isr::IsrEvent;
 use ackmark::node::controller::describe_quorum;
 use ackmark::storage::default_route;
 use ackmark::types::{Acks, BrokerId, DurabilityMode, EngineKind};
@@ -241,6 +242,13 @@ impl Cluster {
         Metrics::scrape(self.controllers[index].metrics.unwrap())
     }
 
+    /// What broker `id` told of its ISRs until now, in whole lines.
+    pub fn events(&self, id: i32) -> Vec<IsrEvent> {
+        let file = self.directory.path().join(events_file(id));
+        let text = std::fs::read_to_string(file).unwrap();
+        text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
+    }
+
     /// SIGKILL.
     pub fn kill_broker(&mut self, id: i32) {
         self.brokers[id as usize - 1].kill();
@@ -361,6 +369,7 @@ fn broker_config(cluster: &Cluster, id: i32) -> BrokerConfig {
     let mut config = BrokerConfig::from_text(&cluster.broker_file(id), &text).unwrap();
     let shape = cluster.shape;
     config.node_id = BrokerId(id);
+    config.events_file = Some(events_file(id));
     config.engine = shape.engine;
     config.shards = shape.shards;
     config.heartbeat_interval = shape.session_timeout / 8;
@@ -374,6 +383,11 @@ fn broker_config(cluster: &Cluster, id: i32) -> BrokerConfig {
         ..config.log
     };
     config
+}
+
+/// Relative to the broker's own file.
+fn events_file(id: i32) -> PathBuf {
+    PathBuf::from(format!("broker-{id}.events.jsonl"))
 }
 
 /// A small open-loop cell that keeps its books.

@@ -9,6 +9,7 @@ mod commands;
 mod faults;
 mod golden;
 mod html;
+mod isr_events;
 mod judging;
 mod kcat;
 mod live;

@@ -34,13 +34,17 @@ impl Run {
 
     /// The same with more in the cluster's table, or after it.
     fn start_on(cluster: &str, repeats: usize, duration: &str) -> Run {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(folder.path().join("data")).expect("a writable folder");
-        let workload = format!(
+        Run::of(&format!(
             "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n{cluster}\
              [load]\nwarmup = \"100ms\"\nduration = \"{duration}\"\nrepeats = {repeats}\n\
              [matrix]\nacks = [1, \"all\"]\nrate = [\"500/s\"]\n"
-        );
+        ))
+    }
+
+    /// A workload named `t`.
+    fn of(workload: &str) -> Run {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(folder.path().join("data")).expect("a writable folder");
         fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
         let process = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args(["run", "t.toml", "--data", "data", "--out", "out"])
@@ -142,11 +146,80 @@ fn a_complete_run_is_stored_with_everything_it_measured() {
         }
         assert_eq!(cell.reconciliation.agrees, Some(true), "{:?}", cell.reconciliation);
         assert!(cell.floor.as_ref().is_some_and(|floor| floor.ratio.is_some()), "{}", cell.name);
+        let isr = cell.isr.as_ref().expect("the brokers told of their leaderships");
+        let told: Vec<&str> = isr.intervals.iter().map(|interval| &*interval.name).collect();
+        assert_eq!(told, ["leader_first_append", "leader_first_commit"], "{}", cell.name);
+        assert_eq!(isr.lost_events, 0);
+        // The shutdown moves the leadership; that is no longer the cell's.
+        assert_eq!(isr.events.len(), 2, "one leadership, one wait for the first commit: {isr:?}");
         assert_eq!(cell.repeats[0].nodes.len(), 5, "controller, three brokers, driver");
         let percentiles = format!("cell-{:03}-acknowledged.hgrm", cell.index);
         assert!(ended.results()[0].join(percentiles).exists());
     }
     assert!(ended.output.contains("where the ack p50 went"), "{}", ended.output);
+}
+
+/// One record at a time: without an acknowledgement beside the fetch that waits at the leader, a
+/// pipelined follower's sync would be known only when that fetch times out.
+#[test]
+fn every_way_to_replicate_acknowledges_and_is_named_in_the_result() {
+    let ended = Run::of(
+        "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\nreplica_fetch_wait_max = \"60s\"\n\
+         commit_pipeline_depth = 2\ncommit_delay = \"2ms\"\n\
+         [load]\nmode = \"closed\"\nwarmup = \"100ms\"\nduration = \"400ms\"\nrepeats = 1\n\
+         [matrix]\ndurability = [\"fsync\"]\nhwm_gate = [\"kip966\", \"soft\"]\n\
+         fetch_pipeline = [\"classic\", \"pipelined\"]\nserve_followers = [\"after\"]\n",
+    )
+    .after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    let names: Vec<&str> = result.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "acks=all fsync fetch.pipeline=classic hwm.gate=kip966",
+            "acks=all fsync fetch.pipeline=classic hwm.gate=soft",
+            "acks=all fsync fetch.pipeline=pipelined hwm.gate=kip966",
+            "acks=all fsync fetch.pipeline=pipelined hwm.gate=soft",
+        ]
+    );
+    for cell in &result.cells {
+        let (counts, factors) = (&cell.counts, &cell.factors);
+        assert!(counts.acknowledged_records > 10, "{}: {counts:?}", cell.name);
+        assert_eq!(counts.unanswered_records, 0, "{}", cell.name);
+        assert_eq!(cell.reconciliation.anomaly_count, 0, "{}", cell.name);
+        assert_eq!((factors.commit_pipeline_depth, &*factors.commit_delay), (2, "2ms"));
+        assert_eq!(factors.serve_followers, "after");
+    }
+}
+
+#[test]
+fn a_sweep_finds_what_is_sustained_and_runs_shares_of_it() {
+    let ended = Run::of(
+        "name = \"t\"\n[cluster]\nsegment_bytes = \"2MiB\"\n\
+         [load]\nwarmup = \"50ms\"\nduration = \"200ms\"\nsaturation_probe = \"200ms\"\n\
+         repeats = 2\n[matrix]\nrate = [\"10%\", \"5%\"]\n",
+    )
+    .after("measuring the floor again", |_| {});
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.errors, ended.output);
+    let result = ended.result();
+    let [sweep] = &result.sweeps[..] else { panic!("{:?}", result.sweeps) };
+    assert_eq!((&*sweep.name, &sweep.cells[..]), ("acks=all page-cache", &[1, 0][..]));
+    let saturation = sweep.saturation.as_ref().expect("it was searched");
+    let found = saturation.rate_per_s.expect("some rate is sustained");
+    let probes = &saturation.probes;
+    assert_eq!(probes[0].asked_per_s, None, "the windows are filled first");
+    let best = probes.iter().filter(|probe| probe.sustained).filter_map(|probe| probe.asked_per_s);
+    assert_eq!(best.max(), Some(found), "{probes:?}");
+    let reason = sweep.knee_absent_reason.as_deref();
+    assert_eq!(reason, Some("needs 4 rates with samples, there are 2"));
+    for (cell, percent) in result.cells.iter().zip([10, 5]) {
+        assert_eq!(cell.name, format!("acks=all page-cache {percent}%"));
+        assert_eq!(cell.factors.rate_percent, Some(percent));
+        assert_eq!(cell.factors.rate_per_s, Some(found * u64::from(percent) / 100));
+        assert_eq!(cell.repeats.len(), 2, "{:?}", cell.status_reason);
+        assert!(cell.counts.acknowledged_records > 0);
+    }
 }
 
 #[test]

@@ -193,6 +193,9 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
     Measured {
         repeat: number,
         cut_short: None,
+        measured_from_ns: None,
+        ended_ns: None,
+        isr_events: Vec::new(),
         measured_s: seconds as f64,
         achieved_per_s: BATCHES as f64 / seconds as f64,
         counts: Counts {

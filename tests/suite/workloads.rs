@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use ackmark::config::workload::Workload;
+use ackmark::protocol::metadata::topic_config::TopicConfig;
+use ackmark::types::Compat;
 use expect_test::expect_file;
 
 fn toml_files(folder: &str) -> Vec<PathBuf> {
@@ -43,6 +45,41 @@ fn bad_workloads_are_refused_in_words() {
         let length = text.lines().nth(line - 1).map_or(0, |line| line.chars().count());
         assert!((1..=length + 1).contains(&column), "{error}: beyond the line's end");
         expect_file![golden].assert_eq(&format!("{error}\n"));
+    }
+}
+
+/// The reader's own list of keys against `docs/workloads.md`.
+#[test]
+fn every_key_is_in_the_reference() {
+    let reference = std::fs::read_to_string("docs/workloads.md").expect("the reference");
+    for table in ["[cluster]", "[load]", "[matrix]", "[flush]", "[election]", "[[fault]]"] {
+        let text = format!("name = \"t\"\n{table}\nno_such_key = 1\n");
+        let error = Workload::from_text(Path::new("t.toml"), &text).expect_err("an unknown key");
+        let error = error.to_string();
+        let (_, keys) = error.split_once("allowed here: ").expect("it lists the keys");
+        let (_, section) = reference
+            .split_once(&format!("## `{table}`"))
+            .unwrap_or_else(|| panic!("no section on {table}"));
+        let section = section.split("\n## ").next().unwrap_or_default();
+        for key in keys.trim().split(", ") {
+            assert!(section.contains(&format!("| `{key}` |")), "{table} {key} is not described");
+        }
+    }
+}
+
+/// A topic gets its `isr.expand` from its cell, so the default must be the controller's own.
+#[test]
+fn isr_expand_is_by_default_what_the_controller_gives_a_topic() {
+    let cases = Compat::ALL.iter().flat_map(|&(name, compat)| {
+        let levels = if compat == Compat::Kip { 0..=2 } else { 0..=1 };
+        levels.map(move |level| (name, compat, level))
+    });
+    for (name, compat, level) in cases {
+        let text = format!("name = \"t\"\n[election]\ncompat = \"{name}\"\nelr_level = {level}\n");
+        let workload = Workload::from_text(Path::new("t.toml"), &text)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let unset = TopicConfig::unset(Some(compat), level);
+        assert_eq!(workload.matrix.isr_expands, [unset.isr_expand], "{name} at level {level}");
     }
 }
 

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::types::{
-    Acks, AlterPartitionPolicy, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait,
+    Acks, AlterPartitionPolicy, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush,
+    HwmGate, IsrExpand, IsrWait, ServeFollowers,
 };
 
 use super::node::ElectionConfig;
@@ -36,7 +37,8 @@ pub struct Workload {
     pub faults: Vec<Fault>,
 }
 
-/// The cluster each cell runs on; a fresh one for each engine and durability mode.
+/// The cluster each cell runs on; a fresh one for each engine, durability mode and
+/// [`super::cells::ClusterVariant`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Controller processes, the voters of the metadata log: 1 or 3.
@@ -61,8 +63,6 @@ pub struct Cluster {
     pub undurable_bytes_max: usize,
     /// How a commit group reaches the disk.
     pub commit_route: CommitRouteChoice,
-    /// Commit groups in flight per partition.
-    pub commit_pipeline_depth: usize,
     /// `replica.lag.time.max.ms`.
     pub replica_lag_time_max: Duration,
     /// `replica.fetch.wait.max.ms`.
@@ -117,6 +117,8 @@ pub struct Load {
     pub warmup: Duration,
     /// Measured time per cell and repeat; above zero.
     pub duration: Duration,
+    /// Measured time of each probe of the saturation search; above zero.
+    pub saturation_probe: Duration,
     /// Times the matrix is run, interleaved; at least 1.
     pub repeats: usize,
     /// Seed of payloads and arrivals.
@@ -177,6 +179,15 @@ pub enum Pacing {
         /// Gaps between records.
         arrival: Arrival,
     },
+    /// As `Open`, at a share of the highest rate the cell's mode sustains, which the run finds first.
+    Share {
+        /// Percent of the saturation.
+        percent: u32,
+        /// The saturation, records per second; `None` in a workload, set once it is found.
+        saturation_per_s: Option<u64>,
+        /// Gaps between records.
+        arrival: Arrival,
+    },
     /// The next record of a connection leaves when the one before was answered.
     Closed,
     /// Every connection's window is kept full.
@@ -184,10 +195,30 @@ pub enum Pacing {
 }
 
 impl Pacing {
+    /// Records per second asked for; `None` unless the loop is open and the rate is known.
+    pub fn rate_per_s(&self) -> Option<u64> {
+        match *self {
+            Pacing::Open { rate_per_s, .. } => Some(rate_per_s),
+            Pacing::Share { percent, saturation_per_s, .. } => {
+                let saturation_per_s = saturation_per_s?;
+                Some((saturation_per_s.saturating_mul(percent.into()) / 100).max(1))
+            }
+            Pacing::Closed | Pacing::Max => None,
+        }
+    }
+
+    /// How gaps are chosen, if the loop is open.
+    pub fn arrival(&self) -> Option<Arrival> {
+        match *self {
+            Pacing::Open { arrival, .. } | Pacing::Share { arrival, .. } => Some(arrival),
+            Pacing::Closed | Pacing::Max => None,
+        }
+    }
+
     /// `open`, `closed` or `max`.
     pub fn mode_name(self) -> &'static str {
         match self {
-            Pacing::Open { .. } => "open",
+            Pacing::Open { .. } | Pacing::Share { .. } => "open",
             Pacing::Closed => "closed",
             Pacing::Max => "max",
         }
@@ -224,6 +255,16 @@ pub struct Matrix {
     pub hwm_gates: Vec<HwmGate>,
     /// `isr.wait`.
     pub isr_waits: Vec<IsrWait>,
+    /// `isr.expand`.
+    pub isr_expands: Vec<IsrExpand>,
+    /// `replica.fetch.pipeline`.
+    pub fetch_pipelines: Vec<FetchPipeline>,
+    /// `replica.serve.followers`.
+    pub serve_followers: Vec<ServeFollowers>,
+    /// Commit groups in flight per partition.
+    pub commit_pipeline_depths: Vec<usize>,
+    /// Delay injected before each commit of the controller.
+    pub commit_delays: Vec<Duration>,
     /// Partitions of the cell's topic.
     pub partitions: Vec<u32>,
     /// Value size of a record.
@@ -257,6 +298,7 @@ impl Workload {
     /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
     /// length: sessions and recoveries do not shrink with it.
     pub fn quick(mut self) -> Workload {
+        self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
         if self.faults.is_empty() {
             self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);

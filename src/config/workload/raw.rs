@@ -11,7 +11,10 @@ use crate::config::node_file::alter_partition;
 use crate::config::read::{ConfigError, Field, List, Source, whole};
 use crate::config::units::Scalar;
 use crate::config::{defaults, units};
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush, HwmGate, IsrExpand,
+    IsrWait, ServeFollowers,
+};
 
 use super::fault::{self, RawFault};
 use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Retry, Workload};
@@ -59,6 +62,9 @@ struct RawCluster {
     metadata_append_linger: Field,
     alter_partition_single_flight: Field,
     alter_partition_batched: Field,
+    commit_delay: Field,
+    fetch_pipeline: Field,
+    serve_followers: Field,
 }
 
 #[derive(Deserialize, Default)]
@@ -68,6 +74,7 @@ struct RawLoad {
     arrival: Field,
     warmup: Field,
     duration: Field,
+    saturation_probe: Field,
     repeats: Field,
     seed: Field,
     connections: Field,
@@ -86,6 +93,11 @@ struct RawMatrix {
     durability: List,
     hwm_gate: List,
     isr_wait: List,
+    isr_expand: List,
+    fetch_pipeline: List,
+    serve_followers: List,
+    commit_pipeline_depth: List,
+    commit_delay: List,
     partitions: List,
     record_bytes: List,
     rate: List,
@@ -122,7 +134,7 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
         let shown = units::show_size(load.batch_bytes as u64);
         return Err(source.clash(batch_bytes, shown, problem, message_limit(&raw.cluster)));
     }
-    let matrix = matrix(&source, &raw, cluster.message_bytes_max)?;
+    let matrix = matrix(&source, &raw, &cluster)?;
     if matrix.pacings.contains(&Pacing::Closed) && matrix.acks.contains(&Acks::None) {
         let problem =
             "must not list 0 when load.mode = \"closed\": a closed loop waits for answers";
@@ -131,6 +143,13 @@ pub(super) fn read(file: &Path, text: &str) -> Result<Workload, ConfigError> {
             |value: &&toml::Spanned<Scalar>| units::choice(&[("0", ())])(value.get_ref()).is_ok();
         let span = listed.clone().find(is_zero).map_or(0..0, toml::Spanned::span);
         return Err(source.refused("matrix.acks", span, 0, problem));
+    }
+    let is_share = |pacing: &Pacing| matches!(pacing, Pacing::Share { .. });
+    if matrix.pacings.iter().any(is_share) && matrix.acks.contains(&Acks::None) {
+        let problem = "must not list 0 when matrix.rate lists shares of the saturation: without \
+                       answers nothing tells what was sustained";
+        let span = raw.matrix.acks.as_ref().map_or(0..0, toml::Spanned::span);
+        return Err(source.refused("matrix.acks", span, "[…]", problem));
     }
     check_routes(&source, &raw.cluster, &cluster, &matrix)?;
     let faults = fault::faults(&source, &raw.fault, &cluster, &load)?;
@@ -204,12 +223,6 @@ fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, Confi
             &raw.commit_route,
             CommitRouteChoice::ByMode,
             units::choice(&COMMIT_ROUTES),
-        )?,
-        commit_pipeline_depth: source.count(
-            "cluster.commit_pipeline_depth",
-            &raw.commit_pipeline_depth,
-            defaults::COMMIT_PIPELINE_DEPTH,
-            1..=64,
         )?,
         replica_lag_time_max: source.duration(
             "cluster.replica_lag_time_max",
@@ -347,6 +360,11 @@ fn load(source: &Source<'_>, raw: &RawLoad, has_faults: bool) -> Result<Load, Co
     Ok(Load {
         warmup,
         duration,
+        saturation_probe: source.duration(
+            "load.saturation_probe",
+            &raw.saturation_probe,
+            defaults::SATURATION_PROBE,
+        )?,
         repeats: source.count("load.repeats", &raw.repeats, defaults::REPEATS, 1..=1000)?,
         seed: source.or(
             "load.seed",
@@ -397,12 +415,12 @@ fn load(source: &Source<'_>, raw: &RawLoad, has_faults: bool) -> Result<Load, Co
 fn matrix(
     source: &Source<'_>,
     raw: &RawWorkload,
-    message_bytes_max: usize,
+    cluster: &Cluster,
 ) -> Result<Matrix, ConfigError> {
     let flush = flush(source, &raw.flush)?;
     let default_record = Scalar::Integer(defaults::RECORD_BYTES as i64);
     if let (None, Err(allowed)) =
-        (&raw.matrix.record_bytes, record_size(message_bytes_max)(&default_record))
+        (&raw.matrix.record_bytes, record_size(cluster.message_bytes_max)(&default_record))
     {
         let (own, other) = (("matrix.record_bytes", &None), message_limit(&raw.cluster));
         let shown = units::show_size(defaults::RECORD_BYTES);
@@ -412,7 +430,7 @@ fn matrix(
         "matrix.record_bytes",
         &raw.matrix.record_bytes,
         vec![defaults::RECORD_BYTES],
-        record_size(message_bytes_max),
+        record_size(cluster.message_bytes_max),
     )?;
     let partitions = source.list_or(
         "matrix.partitions",
@@ -421,7 +439,12 @@ fn matrix(
         units::count(1..=10_000),
     )?;
     Ok(Matrix {
-        engines: engines(source, raw)?,
+        engines: axis(
+            source,
+            ("engine", &raw.cluster.engine, &raw.matrix.engine),
+            defaults::ENGINE,
+            units::choice(&ENGINES),
+        )?,
         durabilities: source.list_or(
             "matrix.durability",
             &raw.matrix.durability,
@@ -432,13 +455,38 @@ fn matrix(
             "matrix.hwm_gate",
             &raw.matrix.hwm_gate,
             vec![HwmGate::Kip966],
-            units::choice(&[("kip966", HwmGate::Kip966), ("legacy", HwmGate::Legacy)]),
+            units::choice(&HwmGate::ALL),
         )?,
         isr_waits: source.list_or(
             "matrix.isr_wait",
             &raw.matrix.isr_wait,
             vec![IsrWait::Controller],
-            units::choice(&[("controller", IsrWait::Controller), ("none", IsrWait::None)]),
+            units::choice(&IsrWait::ALL),
+        )?,
+        isr_expands: source.list_or(
+            "matrix.isr_expand",
+            &raw.matrix.isr_expand,
+            vec![defaults::isr_expand(&cluster.election)],
+            units::choice(&IsrExpand::ALL),
+        )?,
+        fetch_pipelines: axis(
+            source,
+            ("fetch_pipeline", &raw.cluster.fetch_pipeline, &raw.matrix.fetch_pipeline),
+            defaults::FETCH_PIPELINE,
+            units::choice(&FetchPipeline::ALL),
+        )?,
+        serve_followers: axis(
+            source,
+            ("serve_followers", &raw.cluster.serve_followers, &raw.matrix.serve_followers),
+            defaults::SERVE_FOLLOWERS,
+            units::choice(&ServeFollowers::ALL),
+        )?,
+        commit_pipeline_depths: commit_pipeline_depths(source, raw)?,
+        commit_delays: axis(
+            source,
+            ("commit_delay", &raw.cluster.commit_delay, &raw.matrix.commit_delay),
+            defaults::COMMIT_DELAY,
+            units::duration,
         )?,
         partitions: partitions.into_iter().map(|count| count as u32).collect(),
         record_bytes: record_bytes.into_iter().map(whole).collect(),
@@ -480,18 +528,30 @@ fn flush(source: &Source<'_>, raw: &RawFlush) -> Result<Flush, ConfigError> {
     })
 }
 
-fn engines(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<EngineKind>, ConfigError> {
-    let engine = source.or(
-        "cluster.engine",
-        &raw.cluster.engine,
-        defaults::ENGINE,
-        units::choice(&ENGINES),
-    )?;
-    if let (Some(_), Some(list)) = (&raw.cluster.engine, &raw.matrix.engine) {
-        let problem = "cluster.engine is set too; keep one of the two";
-        return Err(source.refused("matrix.engine", list.span(), "[…]", problem));
+/// What a cluster is started with: one value under `cluster`, or several under `matrix`.
+fn axis<T: Copy + PartialEq>(
+    source: &Source<'_>,
+    (key, one, several): (&str, &Field, &List),
+    default: T,
+    meaning: impl Fn(&units::Scalar) -> Result<T, String>,
+) -> Result<Vec<T>, ConfigError> {
+    let value = source.or(&format!("cluster.{key}"), one, default, &meaning)?;
+    let matrix_key = format!("matrix.{key}");
+    if let (Some(_), Some(list)) = (one, several) {
+        let problem = format!("cluster.{key} is set too; keep one of the two");
+        return Err(source.refused(&matrix_key, list.span(), "[…]", problem));
     }
-    source.list_or("matrix.engine", &raw.matrix.engine, vec![engine], units::choice(&ENGINES))
+    source.list_or(&matrix_key, several, vec![value], meaning)
+}
+
+fn commit_pipeline_depths(
+    source: &Source<'_>,
+    raw: &RawWorkload,
+) -> Result<Vec<usize>, ConfigError> {
+    let keys = &raw.cluster.commit_pipeline_depth;
+    let keys = ("commit_pipeline_depth", keys, &raw.matrix.commit_pipeline_depth);
+    let depths = axis(source, keys, defaults::COMMIT_PIPELINE_DEPTH, units::count(1..=64))?;
+    Ok(depths.into_iter().map(whole).collect())
 }
 
 fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, ConfigError> {
@@ -506,14 +566,15 @@ fn pacings(source: &Source<'_>, raw: &RawWorkload) -> Result<Vec<Pacing>, Config
                 Arrival::Uniform,
                 units::choice(&arrivals),
             )?;
-            let rates = source.list_or(
-                "matrix.rate",
-                &raw.matrix.rate,
-                vec![defaults::RATE_PER_S],
-                units::rate,
-            )?;
             let open = |rate_per_s| Pacing::Open { rate_per_s, arrival };
-            return Ok(rates.into_iter().map(open).collect());
+            let share = |percent| Pacing::Share { percent, saturation_per_s: None, arrival };
+            let default = vec![open(defaults::RATE_PER_S)];
+            return source.list_or("matrix.rate", &raw.matrix.rate, default, |value| {
+                match units::share(value) {
+                    Some(percent) => percent.map(share),
+                    None => units::rate(value).map(open),
+                }
+            });
         }
         Mode::Closed => Pacing::Closed,
         Mode::Max => Pacing::Max,

@@ -11,7 +11,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{defaults, units};
-use crate::types::{AlterPartitionPolicy, Compat, DurabilityMode, EngineKind};
+use crate::types::{
+    AlterPartitionPolicy, Compat, DurabilityMode, EngineKind, FetchPipeline, HwmGate, IsrExpand,
+    IsrWait, ServeFollowers,
+};
 
 use super::Retry;
 use super::fault::WORDS;
@@ -48,7 +51,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-fn cluster() -> [Key; 22] {
+fn cluster() -> [Key; 25] {
     let memory = |default| size(1 << 20..=1 << 36, default);
     [
         (
@@ -141,10 +144,26 @@ fn cluster() -> [Key; 22] {
             "Whether ISR changes of several partitions share an AlterPartition.",
             flag(AlterPartitionPolicy::default().batched),
         ),
+        (
+            "commit_delay",
+            "Injected before each commit of the controller; to compare several, use \
+             matrix.commit_delay.",
+            duration(defaults::COMMIT_DELAY),
+        ),
+        (
+            "fetch_pipeline",
+            "When a follower fetches again: once what the last fetch brought is durable, or at once.",
+            choice(&FetchPipeline::ALL, defaults::FETCH_PIPELINE.name()),
+        ),
+        (
+            "serve_followers",
+            "Whether the leader serves an append to followers before or after its own sync.",
+            choice(&ServeFollowers::ALL, defaults::SERVE_FOLLOWERS.name()),
+        ),
     ]
 }
 
-fn load() -> [Key; 13] {
+fn load() -> [Key; 14] {
     [
         (
             "mode",
@@ -162,6 +181,11 @@ fn load() -> [Key; 13] {
             "duration",
             "Measured time per cell and repeat; at most 24h.",
             above_zero(defaults::DURATION),
+        ),
+        (
+            "saturation_probe",
+            "Measured time of each probe of the search for the saturation.",
+            above_zero(defaults::SATURATION_PROBE),
         ),
         ("repeats", "Times the matrix is run, interleaved.", count(1..=1000, defaults::REPEATS)),
         ("seed", "Seed of payloads and arrivals.", count(0..=i64::MAX as u64, defaults::SEED)),
@@ -200,7 +224,7 @@ fn load() -> [Key; 13] {
     ]
 }
 
-fn matrix() -> [Key; 8] {
+fn matrix() -> [Key; 13] {
     let engines = choice(&ENGINES, EngineKind::Uring.name());
     let modes = durability_modes(defaults::FLUSH);
     let record_bytes_max = 64 << 20;
@@ -213,13 +237,39 @@ fn matrix() -> [Key; 8] {
         ),
         (
             "hwm_gate",
-            "Whether the high watermark waits for min ISR as KIP-966 asks.",
-            list(names(&["kip966", "legacy"], "kip966")),
+            "Whether the high watermark waits for min ISR as KIP-966 asks, and for which ISR.",
+            list(choice(&HwmGate::ALL, HwmGate::Kip966.name())),
         ),
         (
             "isr_wait",
             "Whether an ISR change waits for the controller's answer.",
-            list(names(&["controller", "none"], "controller")),
+            list(choice(&IsrWait::ALL, IsrWait::Controller.name())),
+        ),
+        (
+            "isr_expand",
+            "Which followers may rejoin the ISR; by default as election.compat and \
+             election.elr_level have it.",
+            list(choice(&IsrExpand::ALL, defaults::isr_expand(&defaults::ELECTION).name())),
+        ),
+        (
+            "fetch_pipeline",
+            "As cluster.fetch_pipeline, varied.",
+            list(choice(&FetchPipeline::ALL, defaults::FETCH_PIPELINE.name())),
+        ),
+        (
+            "serve_followers",
+            "As cluster.serve_followers, varied.",
+            list(choice(&ServeFollowers::ALL, defaults::SERVE_FOLLOWERS.name())),
+        ),
+        (
+            "commit_pipeline_depth",
+            "As cluster.commit_pipeline_depth, varied.",
+            list(count(1..=64, defaults::COMMIT_PIPELINE_DEPTH)),
+        ),
+        (
+            "commit_delay",
+            "As cluster.commit_delay, varied.",
+            list(duration(defaults::COMMIT_DELAY)),
         ),
         (
             "partitions",
@@ -233,10 +283,11 @@ fn matrix() -> [Key; 8] {
         ),
         (
             "rate",
-            "Records per second over all partitions, open loop only, such as \"500/s\" or \"2k/s\".",
+            "Records per second over all partitions, such as \"500/s\" or \"2k/s\", or a share of \
+             the highest rate that is sustained, such as \"80%\"; open loop only.",
             list(json!({
                 "type": "string",
-                "pattern": "^0*[1-9][0-9]*[kMG]?/s$",
+                "pattern": "^0*([1-9][0-9]*[kMG]?/s|([1-9][0-9]?|1[0-9][0-9]|200)%)$",
                 "default": format!("{}/s", defaults::RATE_PER_S),
             })),
         ),

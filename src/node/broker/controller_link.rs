@@ -98,7 +98,8 @@ impl Channel {
 enum Asked {
     Registration,
     Heartbeat,
-    AlterPartition,
+    /// And when it left.
+    AlterPartition(MonotonicTime),
     Forward(Part, ApiKey, i16),
 }
 
@@ -118,6 +119,8 @@ pub(super) struct ControllerLink {
     /// Set once the broker listens.
     lifecycle: Option<Lifecycle>,
     proposals: IsrProposals,
+    /// When the AlterPartition request left that was answered last.
+    answered_sent_at: MonotonicTime,
     /// Registration, heartbeats, AlterPartition, forwarded requests; answered in order.
     requests: Channel,
     asked: VecDeque<Asked>,
@@ -160,6 +163,7 @@ impl ControllerLink {
             heartbeat_interval: config.heartbeat_interval,
             lifecycle: None,
             proposals: IsrProposals::new(config.node_id).under(config.alter_partition),
+            answered_sent_at: MonotonicTime::ZERO,
             requests: Channel::Down { retry_at: MonotonicTime::ZERO },
             asked: VecDeque::new(),
             feed: Channel::Down { retry_at: MonotonicTime::ZERO },
@@ -342,7 +346,7 @@ impl Shard {
         let (api, version) = match asked {
             Asked::Registration => (ApiKey::BrokerRegistration, REGISTRATION_VERSION),
             Asked::Heartbeat => (ApiKey::BrokerHeartbeat, HEARTBEAT_VERSION),
-            Asked::AlterPartition => (ApiKey::AlterPartition, ALTER_PARTITION_VERSION),
+            Asked::AlterPartition(_) => (ApiKey::AlterPartition, ALTER_PARTITION_VERSION),
             Asked::Forward(_, api, version) => (api, version),
         };
         let Ok((_, response)) = wire::parse_response(api, version, frame) else { return false };
@@ -368,7 +372,10 @@ impl Shard {
                 let answer = checked(response.error_code, reply);
                 self.step_lifecycle(io, LifecycleInput::Heartbeat(answer));
             }
-            (Asked::AlterPartition, Response::AlterPartition(response)) => {
+            (Asked::AlterPartition(sent), Response::AlterPartition(response)) => {
+                if let Some(link) = &mut self.controller {
+                    link.answered_sent_at = sent;
+                }
                 let answers = partition_answers(&response);
                 self.step_proposals(io, IsrProposalsInput::Answered(answers));
             }
@@ -471,24 +478,21 @@ impl Shard {
     fn step_proposals(&mut self, io: &mut dyn Io, input: IsrProposalsInput) {
         let Some(link) = &mut self.controller else { return };
         let mut outputs = std::mem::take(&mut link.proposal_outputs);
+        let sent = link.answered_sent_at;
         link.proposals.step(io.now(), input, &mut outputs);
         for output in outputs.drain(..) {
             match output {
                 IsrProposalsOutput::Send(request) => {
+                    let asked = Asked::AlterPartition(io.now());
                     let request = Request::AlterPartition(to_alter_partition(&request));
-                    self.ask_controller(
-                        io,
-                        Asked::AlterPartition,
-                        ALTER_PARTITION_VERSION,
-                        &request,
-                    );
+                    self.ask_controller(io, asked, ALTER_PARTITION_VERSION, &request);
                 }
                 IsrProposalsOutput::Committed { id, proposal, committed } => {
-                    let decided = Message::Decided(id, proposal, Ok(committed));
+                    let decided = Message::Decided(id, proposal, Ok(committed), sent);
                     self.deliver(io, self.owner(id.partition), decided);
                 }
                 IsrProposalsOutput::Refused { id, proposal, error } => {
-                    let decided = Message::Decided(id, proposal, Err(error));
+                    let decided = Message::Decided(id, proposal, Err(error), sent);
                     self.deliver(io, self.owner(id.partition), decided);
                 }
                 IsrProposalsOutput::ForgetController => {
@@ -527,6 +531,7 @@ impl Shard {
             log_start_offset: None,
             partition_max_bytes: METADATA_FETCH_BYTES_MAX,
             stamps: None,
+            durable_offset: None,
         };
         let topic = TopicRef { name: Default::default(), id: TopicId::METADATA };
         let request = FetchRequest {

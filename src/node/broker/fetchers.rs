@@ -1,52 +1,58 @@
 //! Follower fetch: one connection per leader, one fetch in flight on it, covering every partition
 //! this shard follows there (as Kafka does with one fetcher thread).
 //!
-//! The next fetch leaves as soon as every one of those partitions has taken in what the last one
-//! brought: in the syncing modes that is when its sync ends, so fetch offsets are durable ends.
+//! Classically the next fetch leaves as soon as every one of those partitions has taken in what the
+//! last one brought: in the syncing modes that is when its sync ends, so fetch offsets are durable
+//! ends. Pipelined it leaves at once, and whatever becomes durable meanwhile is acknowledged by
+//! requests of their own, which ask for nothing; the leader acts on them on arrival, and answers come
+//! in the order of the requests. Questions for the leader's offsets are in `leader_offsets`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kafka_protocol::messages::ListOffsetsRequest;
-use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 
+use super::leader_offsets::offset_answer;
 use super::replicas::FetchedBatch;
 use super::shard::Shard;
 use crate::engine::{ConnectionId, Io};
 use crate::protocol::partition::{BatchSpan, FollowerFetch, Input};
 use crate::record;
-use crate::types::{BrokerId, ErrorCode, MonotonicTime, Offset, TopicId};
+use crate::types::{BrokerId, ErrorCode, FetchPipeline, MonotonicTime, Offset, TopicId};
 use crate::wire::{
     self, ApiKey, FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic,
-    FetchingReplica, Request, Response, TopicRef,
+    FetchingReplica, Response, TopicRef,
 };
 
 /// Pause before a broken connection to a leader is tried again.
 const RECONNECT_BACKOFF: Duration = Duration::from_millis(20);
 /// Version with topic ids and replica state.
 const FETCH_VERSION: i16 = 17;
-const LIST_OFFSETS_VERSION: i16 = 7;
-const LATEST: i64 = -1;
-const EARLIEST: i64 = -2;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    Down {
-        retry_at: MonotonicTime,
-    },
+    Down { retry_at: MonotonicTime },
     Connecting(ConnectionId),
-    Idle(ConnectionId),
-    /// A fetch is in flight for these replicas.
-    Fetching(ConnectionId, Vec<(usize, FollowerFetch)>),
-    /// Both ends of the leader's log are being asked for, for this replica; log start first.
-    AskingOffsets(ConnectionId, (usize, FollowerFetch), Option<Offset>),
+    Up(ConnectionId),
+}
+
+/// What a leader has not answered.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A fetch for these replicas.
+    Fetch(Vec<(usize, FollowerFetch)>),
+    /// An acknowledgement: its answer says nothing.
+    Acknowledgement,
+    /// One end of the leader's log for this replica; log start first.
+    Offset((usize, FollowerFetch), Option<Offset>),
 }
 
 /// One leader's connection.
 struct Fetcher {
     link: Link,
+    /// In the order of the requests, which is that of the answers.
+    asked: VecDeque<Asked>,
     followed: Vec<usize>,
 }
 
@@ -55,17 +61,21 @@ struct Fetcher {
 pub(super) struct Fetchers {
     by_leader: BTreeMap<BrokerId, Fetcher>,
     deadline: Option<MonotonicTime>,
+    /// Some replica has something to acknowledge beside its fetch in flight.
+    pub(super) has_acknowledgements: bool,
 }
 
 impl Fetcher {
     fn connection(&self) -> Option<ConnectionId> {
-        match &self.link {
+        match self.link {
             Link::Down { .. } => None,
-            Link::Connecting(connection)
-            | Link::Idle(connection)
-            | Link::Fetching(connection, _)
-            | Link::AskingOffsets(connection, _, _) => Some(*connection),
+            Link::Connecting(connection) | Link::Up(connection) => Some(connection),
         }
+    }
+
+    /// Whether a fetch or a question waits for its answer.
+    fn is_busy(&self) -> bool {
+        self.asked.iter().any(|asked| !matches!(asked, Asked::Acknowledgement))
     }
 }
 
@@ -79,6 +89,7 @@ impl Fetchers {
         }
         let fetcher = self.by_leader.entry(leader).or_insert_with(|| Fetcher {
             link: Link::Down { retry_at: MonotonicTime::ZERO },
+            asked: VecDeque::new(),
             followed: Vec::new(),
         });
         if !fetcher.followed.contains(&slot) {
@@ -107,18 +118,34 @@ impl Fetchers {
         self.deadline
     }
 
+    /// The replicas that follow `leader`.
+    pub(super) fn followed(&self, leader: BrokerId) -> &[usize] {
+        self.by_leader.get(&leader).map_or(&[], |fetcher| &fetcher.followed)
+    }
+
+    /// A request to `leader` has left.
+    pub(super) fn asked(&mut self, leader: BrokerId, asked: Asked) {
+        if let Some(fetcher) = self.by_leader.get_mut(&leader) {
+            fetcher.asked.push_back(asked);
+        }
+    }
+
     fn wake_at(&mut self, at: MonotonicTime) {
         self.deadline = Some(self.deadline.map_or(at, |known| known.min(at)));
     }
 }
 
 impl Shard {
-    /// Sends every fetch that may leave now.
+    /// Sends every fetch that may leave now, and the acknowledgements that no fetch took along.
     pub(super) fn send_fetches(&mut self, io: &mut dyn Io) {
         self.fetchers.deadline = None;
+        let acknowledges = std::mem::take(&mut self.fetchers.has_acknowledgements);
         let leaders: Vec<BrokerId> = self.fetchers.by_leader.keys().copied().collect();
         for leader in leaders {
             self.send_fetch(io, leader);
+            if acknowledges {
+                self.send_acknowledgements(io, leader);
+            }
         }
     }
 
@@ -128,14 +155,33 @@ impl Shard {
             Link::Down { .. } if fetcher.followed.is_empty() => {}
             Link::Down { retry_at } if retry_at > io.now() => self.fetchers.wake_at(retry_at),
             Link::Down { .. } => self.connect_to(io, leader),
-            Link::Idle(connection) => {
+            Link::Up(connection) if !fetcher.is_busy() => {
                 if let Some(asking) = self.replica_asking_offsets(leader) {
                     self.ask_offsets(io, leader, connection, asking);
                 } else if let Some(fetches) = self.ready_fetches(io.now(), leader) {
-                    self.send_one_fetch(io, leader, connection, fetches);
+                    let wait = self.config.replica_fetch_wait_max.as_millis() as i32;
+                    let bytes_max = self.config.replica_fetch_bytes_max as i32;
+                    self.send_request(io, connection, &fetches, (wait, bytes_max));
+                    self.fetchers.asked(leader, Asked::Fetch(fetches));
                 }
             }
-            Link::Connecting(_) | Link::Fetching(..) | Link::AskingOffsets(..) => {}
+            Link::Connecting(_) | Link::Up(_) => {}
+        }
+    }
+
+    /// What became durable while a fetch was in flight. What cannot leave now need not: the next
+    /// fetch says it.
+    fn send_acknowledgements(&mut self, io: &mut dyn Io, leader: BrokerId) {
+        let Some(fetcher) = self.fetchers.by_leader.get(&leader) else { return };
+        let mut acknowledged = Vec::new();
+        for &slot in &fetcher.followed {
+            let replica = self.replicas.get_mut(slot);
+            let news = replica.and_then(|replica| replica.next_acknowledgement.take());
+            acknowledged.extend(news.map(|fetch| (slot, fetch)));
+        }
+        if let (Link::Up(connection), false) = (fetcher.link, acknowledged.is_empty()) {
+            self.send_request(io, connection, &acknowledged, (0, 0));
+            self.fetchers.asked(leader, Asked::Acknowledgement);
         }
     }
 
@@ -154,13 +200,19 @@ impl Shard {
         Some(SocketAddr::new(endpoint.host.parse().ok()?, endpoint.port))
     }
 
-    /// The fetches of a leader's next request; `None` while a partition still syncs what it got.
+    /// The fetches of a leader's next request; `None` while a partition still syncs what it got, or,
+    /// pipelined, too much of it.
     fn ready_fetches(
         &mut self,
         now: MonotonicTime,
         leader: BrokerId,
     ) -> Option<Vec<(usize, FollowerFetch)>> {
         let fetcher = self.fetchers.by_leader.get(&leader)?;
+        let is_classic = self.config.replica_fetch_pipeline == FetchPipeline::Classic;
+        // A disk slower than the leader's must not fill the memory; a write that ends comes back here.
+        if !is_classic && self.replicas.undurable_bytes() > self.config.undurable_bytes_max {
+            return None;
+        }
         let mut backing_off_until: Option<MonotonicTime> = None;
         let mut ready = Vec::with_capacity(fetcher.followed.len());
         for &slot in &fetcher.followed {
@@ -171,7 +223,7 @@ impl Shard {
                     backing_off_until = Some(until);
                 }
                 Some(fetch) => ready.push((slot, fetch)),
-                None if replica.is_syncing() => return None,
+                None if is_classic && replica.is_syncing() => return None,
                 None => {}
             }
         }
@@ -181,25 +233,30 @@ impl Shard {
         (!ready.is_empty()).then_some(ready)
     }
 
-    fn send_one_fetch(
+    /// One request for all of `fetches`, to be answered within `max_wait_ms` with up to
+    /// `partition_bytes_max` of each.
+    fn send_request(
         &mut self,
         io: &mut dyn Io,
-        leader: BrokerId,
         connection: ConnectionId,
-        fetches: Vec<(usize, FollowerFetch)>,
+        fetches: &[(usize, FollowerFetch)],
+        (max_wait_ms, partition_max_bytes): (i32, i32),
     ) {
         let mut topics: Vec<FetchTopic> = Vec::new();
-        for (slot, fetch) in &fetches {
+        for (slot, fetch) in fetches {
             let Some(replica) = self.replicas.get_mut(*slot) else { continue };
-            replica.next_fetch = None;
+            if partition_max_bytes > 0 {
+                replica.next_fetch = None;
+            }
             let partition = FetchPartition {
                 partition: replica.id.partition,
                 current_leader_epoch: Some(fetch.leader_epoch),
                 fetch_offset: fetch.offset,
                 last_fetched_epoch: fetch.last_fetched_epoch,
                 log_start_offset: Some(fetch.log_start_offset),
-                partition_max_bytes: self.config.replica_fetch_bytes_max as i32,
-                stamps: replica.follower_stamps.take(),
+                partition_max_bytes,
+                stamps: replica.follower_trace.take(),
+                durable_offset: fetch.durable_offset,
             };
             let id = replica.id.topic;
             match topics.iter_mut().find(|topic| topic.topic.id == id) {
@@ -210,8 +267,8 @@ impl Shard {
         let request = FetchRequest {
             cluster_id: None,
             replica: Some(FetchingReplica { id: self.config.node_id, epoch: self.epoch }),
-            max_wait_ms: self.config.replica_fetch_wait_max.as_millis() as i32,
-            min_bytes: 1,
+            max_wait_ms,
+            min_bytes: i32::from(max_wait_ms > 0),
             // As Kafka: ten partitions' worth, at least 10 MiB.
             max_bytes: i32::try_from(self.config.replica_fetch_bytes_max * 10).unwrap_or(i32::MAX),
             session_id: 0,
@@ -219,12 +276,8 @@ impl Shard {
             topics,
             trace_high_watermark: false,
         };
-        let client = self.client_id.clone();
-        let frame = wire::encode_fetch_request(0, &client, FETCH_VERSION, &request);
+        let frame = wire::encode_fetch_request(0, &self.client_id, FETCH_VERSION, &request);
         io.send(connection, frame, &[]);
-        if let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) {
-            fetcher.link = Link::Fetching(connection, fetches);
-        }
     }
 
     // --- answers ---------------------------------------------------------------------------------
@@ -232,7 +285,7 @@ impl Shard {
     pub(super) fn fetcher_connected(&mut self, connection: ConnectionId) -> bool {
         let Some(leader) = self.fetchers.leader_of(connection) else { return false };
         if let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) {
-            fetcher.link = Link::Idle(connection);
+            fetcher.link = Link::Up(connection);
         }
         true
     }
@@ -241,12 +294,13 @@ impl Shard {
         let Some(leader) = self.fetchers.leader_of(connection) else { return false };
         let retry_at = io.now().plus(RECONNECT_BACKOFF);
         let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) else { return false };
-        let link = std::mem::replace(&mut fetcher.link, Link::Down { retry_at });
-        let unanswered = match link {
-            Link::Fetching(_, fetches) => fetches,
-            Link::AskingOffsets(_, asking, _) => vec![asking],
-            Link::Down { .. } | Link::Connecting(_) | Link::Idle(_) => Vec::new(),
-        };
+        fetcher.link = Link::Down { retry_at };
+        let unanswered =
+            std::mem::take(&mut fetcher.asked).into_iter().flat_map(|asked| match asked {
+                Asked::Fetch(fetches) => fetches,
+                Asked::Offset(asking, _) => vec![asking],
+                Asked::Acknowledgement => Vec::new(),
+            });
         for (slot, fetch) in unanswered {
             let error = ErrorCode::NetworkException;
             let request_leader_epoch = fetch.leader_epoch;
@@ -265,48 +319,52 @@ impl Shard {
     ) {
         let Some(leader) = self.fetchers.leader_of(connection) else { return };
         let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) else { return };
-        match std::mem::replace(&mut fetcher.link, Link::Idle(connection)) {
-            Link::Fetching(_, fetches) => {
-                let response = wire::parse_response(ApiKey::Fetch, FETCH_VERSION, frame);
-                let Ok((_, Response::Fetch(response))) = response else {
-                    fetcher.link = Link::Fetching(connection, fetches);
-                    return self.give_up_on(io, connection);
-                };
-                let answers = response.topics.into_iter().flat_map(|topic| {
-                    let id = topic.topic.id;
-                    topic.partitions.into_iter().map(move |partition| (id, partition))
-                });
-                let mut answers: Vec<(TopicId, FetchPartitionResponse)> = answers.collect();
-                for (slot, fetch) in fetches {
-                    let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else {
-                        continue;
-                    };
-                    let found = answers.iter().position(|(topic, answer)| {
-                        (*topic, answer.partition) == (id.topic, id.partition)
-                    });
-                    let answer = found.map(|index| answers.swap_remove(index).1);
-                    self.take_in(io, slot, fetch, answer, received);
+        let Some(asked) = fetcher.asked.pop_front() else { return self.give_up_on(io, connection) };
+        let misunderstood = match asked {
+            Asked::Acknowledgement => None,
+            Asked::Fetch(fetches) => match fetch_answers(frame) {
+                Some(answers) => {
+                    self.fetches_answered(io, fetches, answers, received);
+                    None
                 }
+                None => Some(Asked::Fetch(fetches)),
+            },
+            Asked::Offset(asking, start) => match offset_answer(frame) {
+                Some(found) => {
+                    self.offset_found(io, leader, connection, asking, start, found);
+                    None
+                }
+                None => Some(Asked::Offset(asking, start)),
+            },
+        };
+        if let Some(asked) = misunderstood {
+            // The end of the connection tells whom it concerns.
+            if let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) {
+                fetcher.asked.push_front(asked);
             }
-            Link::AskingOffsets(_, asking, start) => {
-                let response =
-                    wire::parse_response(ApiKey::ListOffsets, LIST_OFFSETS_VERSION, frame);
-                let Ok((_, Response::ListOffsets(response))) = response else {
-                    fetcher.link = Link::AskingOffsets(connection, asking, start);
-                    return self.give_up_on(io, connection);
-                };
-                let answer = response.topics.first().and_then(|topic| topic.partitions.first());
-                let offset = answer.map(|a| (ErrorCode::from_code(a.error_code), Offset(a.offset)));
-                self.offset_found(io, leader, connection, asking, start, offset);
-            }
-            Link::Down { .. } | Link::Connecting(_) | Link::Idle(_) => {
-                self.give_up_on(io, connection);
-            }
+            self.give_up_on(io, connection);
+        }
+    }
+
+    fn fetches_answered(
+        &mut self,
+        io: &mut dyn Io,
+        fetches: Vec<(usize, FollowerFetch)>,
+        mut answers: Vec<(TopicId, FetchPartitionResponse)>,
+        received: MonotonicTime,
+    ) {
+        for (slot, fetch) in fetches {
+            let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else { continue };
+            let found = answers
+                .iter()
+                .position(|(topic, answer)| (*topic, answer.partition) == (id.topic, id.partition));
+            let answer = found.map(|index| answers.swap_remove(index).1);
+            self.take_in(io, slot, fetch, answer, received);
         }
     }
 
     /// The leader's bytes make no sense: start over on a new connection.
-    fn give_up_on(&mut self, io: &mut dyn Io, connection: ConnectionId) {
+    pub(super) fn give_up_on(&mut self, io: &mut dyn Io, connection: ConnectionId) {
         self.counters.malformed();
         io.close(connection);
     }
@@ -343,95 +401,17 @@ impl Shard {
         };
         self.fetched_from_leader(io, slot, input, &batches, received);
     }
+}
 
-    // --- the leader's offsets, after OFFSET_OUT_OF_RANGE -------------------------------------------
-
-    fn replica_asking_offsets(&self, leader: BrokerId) -> Option<usize> {
-        let followed = &self.fetchers.by_leader.get(&leader)?.followed;
-        let asks =
-            |slot: &&usize| self.replicas.get(**slot).is_some_and(|r| r.wants_leader_offsets);
-        followed.iter().find(asks).copied()
-    }
-
-    fn ask_offsets(
-        &mut self,
-        io: &mut dyn Io,
-        leader: BrokerId,
-        connection: ConnectionId,
-        slot: usize,
-    ) {
-        let Some(replica) = self.replicas.get_mut(slot) else { return };
-        replica.wants_leader_offsets = false;
-        let Some(leader_epoch) = replica.machine.leader_epoch() else { return };
-        let fetch = FollowerFetch {
-            leader,
-            leader_epoch,
-            offset: replica.machine.log_end_offset(),
-            last_fetched_epoch: None,
-            log_start_offset: replica.machine.log_start_offset(),
-            not_before: MonotonicTime::ZERO,
-        };
-        self.ask_offset(io, leader, connection, (slot, fetch), EARLIEST, None);
-    }
-
-    fn ask_offset(
-        &mut self,
-        io: &mut dyn Io,
-        leader: BrokerId,
-        connection: ConnectionId,
-        asking: (usize, FollowerFetch),
-        timestamp: i64,
-        start: Option<Offset>,
-    ) {
-        let (slot, fetch) = asking;
-        let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else { return };
-        let Some(name) = self.metadata.topic(id.topic).map(|topic| topic.name.clone()) else {
-            return;
-        };
-        let partition = ListOffsetsPartition::default()
-            .with_partition_index(id.partition.0)
-            .with_current_leader_epoch(fetch.leader_epoch.0)
-            .with_timestamp(timestamp);
-        let topic = ListOffsetsTopic::default()
-            .with_name(kafka_protocol::messages::TopicName(name.into()))
-            .with_partitions(vec![partition]);
-        let request = ListOffsetsRequest::default()
-            .with_replica_id(self.config.node_id.0.into())
-            .with_topics(vec![topic]);
-        let request = Request::ListOffsets(request);
-        let frame = wire::encode_request(0, &self.client_id, LIST_OFFSETS_VERSION, &request);
-        let Some(fetcher) = self.fetchers.by_leader.get_mut(&leader) else { return };
-        fetcher.link = Link::AskingOffsets(connection, asking, start);
-        match frame {
-            Ok(frame) => io.send(connection, frame, &[]),
-            Err(_) => self.give_up_on(io, connection),
-        }
-    }
-
-    fn offset_found(
-        &mut self,
-        io: &mut dyn Io,
-        leader: BrokerId,
-        connection: ConnectionId,
-        asking: (usize, FollowerFetch),
-        start: Option<Offset>,
-        found: Option<(ErrorCode, Offset)>,
-    ) {
-        let (slot, fetch) = asking;
-        match (found, start) {
-            (Some((ErrorCode::None, offset)), None) => {
-                self.ask_offset(io, leader, connection, asking, LATEST, Some(offset));
-            }
-            (Some((ErrorCode::None, log_end_offset)), Some(log_start_offset)) => {
-                self.step(io, slot, Input::LeaderOffsets { log_start_offset, log_end_offset });
-            }
-            (failed, _) => {
-                let error = failed.map_or(ErrorCode::UnknownServerError, |(error, _)| error);
-                let request_leader_epoch = fetch.leader_epoch;
-                self.step(io, slot, Input::FetchFailed { request_leader_epoch, error });
-            }
-        }
-    }
+/// What a fetch got, by partition; `None` if the bytes make no sense.
+fn fetch_answers(frame: Bytes) -> Option<Vec<(TopicId, FetchPartitionResponse)>> {
+    let response = wire::parse_response(ApiKey::Fetch, FETCH_VERSION, frame);
+    let Ok((_, Response::Fetch(response))) = response else { return None };
+    let answers = response.topics.into_iter().flat_map(|topic| {
+        let id = topic.topic.id;
+        topic.partitions.into_iter().map(move |partition| (id, partition))
+    });
+    Some(answers.collect())
 }
 
 /// Whole batches with a right CRC, each a view of the frame.

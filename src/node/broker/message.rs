@@ -130,8 +130,8 @@ pub(super) enum Message {
     LogInspected(Part, ReplicaLogInfo),
     /// To shard 0: ask the controller for an ISR change.
     Propose(TopicPartition, IsrProposal),
-    /// From shard 0: the controller's word on it.
-    Decided(TopicPartition, IsrProposal, Result<IsrCommitted, ErrorCode>),
+    /// From shard 0: the controller's word on it, and when the request it answers had left.
+    Decided(TopicPartition, IsrProposal, Result<IsrCommitted, ErrorCode>, MonotonicTime),
     /// To shard 0: pass this request to the controller, in the version it came in.
     Forward(Part, i16, Request),
     /// From shard 0: the controller's response, or none if it could not be reached.

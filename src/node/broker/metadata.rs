@@ -15,6 +15,7 @@ use kafka_protocol::messages::{
 use uuid::Uuid;
 
 use super::BrokerError;
+use super::isr_watch::IsrWatch;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
@@ -103,7 +104,9 @@ impl Shard {
             let leads = metadata.leader == Some(self.config.node_id);
             if leads != replica.machine.is_leader() {
                 replica.trace.clear();
+                replica.follower_trace.clear();
                 replica.next_fetch = None;
+                replica.next_acknowledgement = None;
             }
         }
         self.step(io, slot, Input::Metadata(metadata));
@@ -132,7 +135,8 @@ impl Shard {
         };
         let settings = self.settings(id.topic);
         let machine = Partition::new(self.config.node_id, epoch, settings, state);
-        let slot = self.replicas.insert(id, machine, log, Trace::new(self.clock));
+        let watch = IsrWatch::new(name, id.partition, self.config.node_id);
+        let slot = self.replicas.insert(id, machine, log, (Trace::new(self.clock), watch));
         self.step(io, slot, Input::Peers(self.metadata.peers()));
         Some(slot)
     }
@@ -150,9 +154,15 @@ impl Shard {
 
     fn settings(&self, topic: TopicId) -> Settings {
         let config = &self.config;
-        let (lag_time_max, fetch_backoff) =
-            (config.replica_lag_time_max, config.replica_fetch_backoff);
-        self.metadata.partition_settings(topic, lag_time_max, fetch_backoff)
+        Settings {
+            fetch_pipeline: config.replica_fetch_pipeline,
+            serve_followers: config.replica_serve_followers,
+            ..self.metadata.partition_settings(
+                topic,
+                config.replica_lag_time_max,
+                config.replica_fetch_backoff,
+            )
+        }
     }
 
     // --- answers about the cluster ---------------------------------------------------------------

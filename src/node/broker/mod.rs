@@ -2,16 +2,19 @@
 //!
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
-//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `answers`, `counters`,
-//! `disk_control` and `slow_disk` (faults on demand).
+//! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `isr_watch` and
+//! `events` (for results), `answers`, `counters`, `disk_control` and `slow_disk` (faults on demand).
 
 mod answers;
 mod controller_link;
 mod counters;
 mod disk_control;
+mod events;
 mod fetchers;
 mod gauges;
 mod identity;
+mod isr_watch;
+mod leader_offsets;
 mod log_info;
 mod message;
 mod metadata;
@@ -34,6 +37,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::controller_link::ControllerLink;
+use self::events::{EventSink, EventWriter};
 use self::gauges::{Gauges, Publisher};
 use self::message::{Mailbox, Message, ShardId};
 use self::shard::Shard;
@@ -139,6 +143,7 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
     let metrics = config.metrics_listen.map(|address| gauges::serve(address, gauges.clone()));
     let metrics = metrics.transpose()?;
+    let events = config.events_file.as_deref().map(EventWriter::start).transpose()?;
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
@@ -151,11 +156,19 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
         let disk_faults = disk_faults.clone();
         let cpu = cpus.get(index).copied();
         let publisher = config.metrics_listen.map(|_| Publisher::new(gauges[index].clone()));
+        let sink = events.as_ref().map_or_else(EventSink::nowhere, EventWriter::sink);
         thread::Builder::new()
             .name(format!("shard {index}"))
             .spawn(move || {
-                let mut shard =
-                    Shard::new(id, config.clone(), mailboxes, inbox, preparer, link, publisher);
+                let mut shard = Shard::new(
+                    id,
+                    config.clone(),
+                    mailboxes,
+                    inbox,
+                    preparer,
+                    link,
+                    (publisher, sink),
+                );
                 shard.slow_disk = disk_faults.map(SlowDisk::new);
                 // The other end is gone only when another shard has already failed the process.
                 let _ = ended.send(run_shard(shard, &config, cpu));
@@ -164,7 +177,9 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
     }
     drop(ended);
     // The first failure ends the process: half a broker must not go on acknowledging.
-    ends.into_iter().collect()
+    ends.into_iter().collect::<Result<(), BrokerError>>()?;
+    events.into_iter().for_each(EventWriter::finish);
+    Ok(())
 }
 
 fn run_shard(shard: Shard, config: &BrokerConfig, cpu: Option<usize>) -> Result<(), BrokerError> {

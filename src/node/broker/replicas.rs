@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::BrokerError;
+use super::isr_watch::IsrWatch;
 use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart};
 use super::shard::Shard;
-use super::trace::Trace;
+use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
 use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
@@ -28,12 +29,15 @@ pub(super) struct Replica {
     pub machine: Partition,
     pub log: PartitionLog,
     pub trace: Trace,
+    pub isr_watch: IsrWatch,
     /// The fetch the machine wants next; taken when it is sent.
     pub next_fetch: Option<FollowerFetch>,
+    /// What the machine wants acknowledged beside the fetch in flight; taken when it is sent.
+    pub next_acknowledgement: Option<FollowerFetch>,
     /// The machine wants the leader's offsets.
     pub wants_leader_offsets: bool,
     /// Instants of the batches this follower holds but has not acknowledged yet.
-    pub follower_stamps: Option<FollowerStamps>,
+    pub follower_trace: FollowerTrace,
     next_operation: u64,
     is_dirty: bool,
     /// Deleted, but writes are in flight.
@@ -113,7 +117,7 @@ impl Replicas {
         id: TopicPartition,
         machine: Partition,
         log: PartitionLog,
-        trace: Trace,
+        (trace, isr_watch): (Trace, IsrWatch),
     ) -> usize {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
             self.slots.push(None);
@@ -124,9 +128,11 @@ impl Replicas {
             machine,
             log,
             trace,
+            isr_watch,
             next_fetch: None,
+            next_acknowledgement: None,
             wants_leader_offsets: false,
-            follower_stamps: None,
+            follower_trace: FollowerTrace::default(),
             next_operation: (slot as u64 + 1) << OPERATION_BITS,
             is_dirty: false,
             is_doomed: false,
@@ -192,16 +198,27 @@ impl Shard {
 
     fn step_with(&mut self, io: &mut dyn Io, slot: usize, input: Input, cargo: &Cargo<'_>) {
         let mut outputs = std::mem::take(&mut self.replicas.outputs);
+        let now = io.now();
+        let mut may_change_isr = may_change_isr(&input);
         if let Some(replica) = self.replicas.get_mut(slot) {
-            replica.machine.step(io.now(), input, &mut outputs);
+            replica.machine.step(now, input, &mut outputs);
             if cfg!(debug_assertions) {
                 replica.machine.check_invariants();
             }
         }
         for output in outputs.drain(..) {
+            may_change_isr |= matches!(output, Output::ProposeIsr(_));
             self.carry_out(io, slot, output, cargo);
         }
         self.replicas.outputs = outputs;
+        if self.events.is_open()
+            && let Some(replica) = self.replicas.get_mut(slot)
+        {
+            match may_change_isr {
+                true => replica.isr_watch.changed(now, &replica.machine, &mut self.events),
+                false => replica.isr_watch.moved(now, &replica.machine, &mut self.events),
+            }
+        }
     }
 
     fn carry_out(&mut self, io: &mut dyn Io, slot: usize, output: Output, cargo: &Cargo<'_>) {
@@ -248,6 +265,7 @@ impl Shard {
             }
             Output::Truncate { to } => {
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
+                replica.follower_trace.clear();
                 let truncated = replica.log.truncate(io, to);
                 if let Some(end) = self.check_log(truncated)
                     && end != to
@@ -265,7 +283,20 @@ impl Shard {
             Output::FetchFromLeader(fetch) => {
                 if let Some(replica) = self.replicas.get_mut(slot) {
                     replica.next_fetch = Some(fetch);
+                    replica.next_acknowledgement = None;
                     self.fetchers.follow(fetch.leader, slot);
+                }
+            }
+            Output::Acknowledge(fetch) => {
+                if let Some(replica) = self.replicas.get_mut(slot) {
+                    // A fetch that has not left yet takes the news with it.
+                    match &mut replica.next_fetch {
+                        Some(unsent) => unsent.durable_offset = fetch.durable_offset,
+                        None => {
+                            replica.next_acknowledgement = Some(fetch);
+                            self.fetchers.has_acknowledgements = true;
+                        }
+                    }
                 }
             }
             Output::AskLeaderOffsets => {
@@ -327,7 +358,8 @@ impl Shard {
         if let (Fetcher::Follower { id, .. }, Some(stamps), Some(replica)) =
             (fetch.fetch.fetcher, fetch.follower_stamps, self.replicas.get_mut(slot))
         {
-            replica.trace.acknowledged(id, fetch.fetch.offset, stamps, fetch.received);
+            let acknowledged = fetch.fetch.acknowledged();
+            replica.trace.acknowledged(id, acknowledged, stamps, fetch.received);
         }
         let (request, deadline) = (RequestId::from(part), fetch.deadline);
         let input = Input::Fetch { request, fetch: fetch.fetch, deadline };
@@ -365,11 +397,12 @@ impl Shard {
         let part = Part::from(request);
         let Some(replica) = self.replicas.get_mut(slot) else { return };
         let mut records = Vec::new();
+        let mut end = answer.offset;
         if answer.offset < answer.until {
             let read = replica.log.read(answer.offset, answer.until, fetch.bytes_max, &mut records);
             match self.check_log(read) {
                 None => return,
-                Some(Read::Memory { .. }) => {}
+                Some(Read::Memory { end_offset, .. }) => end = end_offset,
                 Some(Read::Disk(read)) => {
                     self.replicas.reads_started += 1;
                     let operation = OperationId(self.replicas.reads_started);
@@ -381,7 +414,7 @@ impl Shard {
                 }
             }
         }
-        self.send_fetched(io, slot, part, &fetch, answer, records);
+        self.send_fetched(io, slot, part, &fetch, answer, (records, end));
     }
 
     fn send_fetched(
@@ -391,13 +424,13 @@ impl Shard {
         part: Part,
         fetch: &FetchPart,
         answer: FetchAnswer,
-        records: Vec<Bytes>,
+        (records, end): (Vec<Bytes>, Offset),
     ) {
         let mut steps = Vec::new();
         if let Some(replica) = self.replicas.get_mut(slot) {
             match fetch.fetch.fetcher {
                 Fetcher::Follower { id, .. } if !records.is_empty() => {
-                    replica.trace.served(id, io.now());
+                    replica.trace.served(id, end, io.now());
                 }
                 Fetcher::Consumer if fetch.wants_steps => {
                     steps = replica.trace.steps(answer.offset, answer.until);
@@ -423,18 +456,18 @@ impl Shard {
         let mut records = Vec::new();
         let taken = match (result, self.replicas.get(slot)) {
             (Err(error), _) => Err(error.to_string()),
-            (Ok(_), None) => Ok(()),
+            (Ok(_), None) => Ok(answer.offset),
             (Ok(bytes), Some(replica)) => replica
                 .log
                 .complete_disk_read(&read, bytes.freeze(), &mut records)
-                .map(drop)
                 .map_err(|error| error.to_string()),
         };
-        if let Err(error) = taken {
+        let end = taken.unwrap_or_else(|error| {
             self.counters.failed_read(error);
             answer.error = ErrorCode::KafkaStorageError;
-        }
-        self.send_fetched(io, slot, part, &fetch, answer, records);
+            answer.offset
+        });
+        self.send_fetched(io, slot, part, &fetch, answer, (records, end));
     }
 
     // --- offsets ---------------------------------------------------------------------------------
@@ -512,8 +545,8 @@ impl Shard {
         let Some(replica) = self.replicas.get_mut(slot) else { return };
         if replica.machine.is_leader() {
             replica.trace.durable(offset, at);
-        } else if let Some(stamps) = &mut replica.follower_stamps {
-            stamps.durable = at;
+        } else {
+            replica.follower_trace.durable(offset, at);
         }
         self.step(io, slot, Input::Durable(offset));
     }
@@ -557,12 +590,13 @@ impl Shard {
                     replica.log.append(&batch.bytes, base_offset, end_offset, leader_epoch, false);
             }
         }
-        replica.follower_stamps = Some(FollowerStamps {
+        let stamps = FollowerStamps {
             clock: self.clock,
             received: *received,
             appended: io.now(),
             durable: MonotonicTime::ZERO,
-        });
+        };
+        replica.follower_trace.appended(replica.log.log_end_offset(), stamps);
         self.check_log(appended);
         self.replicas.mark_dirty(slot);
     }
@@ -572,6 +606,7 @@ impl Shard {
         let Some(slot) = self.replicas.by_partition.remove(&partition) else { return };
         if let Some(replica) = self.replicas.slots[slot].as_mut() {
             replica.is_doomed = true;
+            replica.isr_watch.end(&mut self.events);
         }
         self.bury(io, slot);
     }
@@ -588,6 +623,7 @@ impl Shard {
     /// Closes every log with a checkpoint, so that the next start scans nothing.
     pub(super) fn close_logs(&mut self, io: &mut dyn Io) {
         for mut replica in std::mem::take(&mut self.replicas.slots).into_iter().flatten() {
+            replica.isr_watch.end(&mut self.events);
             let closed = replica.log.close(io);
             self.check_log(closed);
         }
@@ -604,6 +640,17 @@ impl Shard {
             }
         }
     }
+}
+
+/// Besides these, an input that ends in a proposal.
+fn may_change_isr(input: &Input) -> bool {
+    matches!(
+        input,
+        Input::Metadata(_)
+            | Input::Settings(_)
+            | Input::IsrCommitted { .. }
+            | Input::IsrRefused { .. }
+    )
 }
 
 fn answer_query(machine: &Partition, query: OffsetQuery) -> Result<OffsetFound, ErrorCode> {

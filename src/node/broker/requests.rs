@@ -317,6 +317,8 @@ impl Shard {
                         let place = Place { topic: topics.len(), partition: partitions.len() };
                         places.push(PendingFetchPart { place, owner, is_answered: false });
                         let asked_bytes = asked.partition_max_bytes.max(0).unsigned_abs() as usize;
+                        let durable_offset =
+                            asked.durable_offset.filter(|_| request.replica.is_some());
                         parts.push(FetchPart {
                             partition,
                             fetch: Fetch {
@@ -324,6 +326,8 @@ impl Shard {
                                 offset: asked.fetch_offset,
                                 current_leader_epoch: asked.current_leader_epoch,
                                 last_fetched_epoch: asked.last_fetched_epoch,
+                                durable_offset,
+                                wants_records: durable_offset.is_none() || asked_bytes > 0,
                             },
                             deadline,
                             bytes_max: asked_bytes.min(share),

@@ -12,6 +12,7 @@ use crossbeam::channel::Receiver;
 use super::BrokerError;
 use super::controller_link::ControllerLink;
 use super::counters::Counters;
+use super::events::EventSink;
 use super::fetchers::Fetchers;
 use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
@@ -53,6 +54,8 @@ pub(super) struct Shard {
     pub(super) publisher: Option<Publisher>,
     /// If the disk can be made slow.
     pub(super) slow_disk: Option<SlowDisk>,
+    /// What happens to ISRs, for results.
+    pub(super) events: EventSink,
     state: State,
     failure: Option<BrokerError>,
 }
@@ -80,7 +83,7 @@ impl Shard {
         inbox: Receiver<Message>,
         preparer: Preparer,
         controller: Option<ControllerLink>,
-        publisher: Option<Publisher>,
+        (publisher, events): (Option<Publisher>, EventSink),
     ) -> Shard {
         Shard {
             id,
@@ -101,6 +104,7 @@ impl Shard {
             counters: Counters::default(),
             publisher,
             slow_disk: None,
+            events,
             state: State::Running,
             failure: None,
         }
@@ -155,8 +159,11 @@ impl Shard {
             Message::InspectLog(part, partition) => self.inspect_log(io, part, partition),
             Message::LogInspected(part, info) => self.log_inspected(io, part, info),
             Message::Propose(partition, proposal) => self.propose_isr(io, partition, proposal),
-            Message::Decided(partition, proposal, decision) => {
+            Message::Decided(partition, proposal, decision, sent) => {
                 if let Some(slot) = self.replicas.slot(partition) {
+                    if let Some(replica) = self.replicas.get_mut(slot) {
+                        replica.isr_watch.decided(sent);
+                    }
                     let input = match decision {
                         Ok(committed) => Input::IsrCommitted { proposal, committed },
                         Err(error) => Input::IsrRefused { proposal, error },

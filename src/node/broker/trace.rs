@@ -19,9 +19,53 @@ struct Batch {
     stamps: BrokerStamps,
 }
 
+/// Fetch answers with records remembered per follower: more are in flight only towards a follower
+/// that does not acknowledge.
+const SERVED_MAX: usize = 256;
+
 struct Follower {
     id: BrokerId,
-    served: MonotonicTime,
+    /// Exclusive end and time of the answers not acknowledged yet, in order of both.
+    served: VecDeque<(Offset, MonotonicTime)>,
+    /// What it has acknowledged.
+    acknowledged: Offset,
+}
+
+/// A follower's own instants of what it has appended, until it tells them to its leader.
+#[derive(Default)]
+pub(super) struct FollowerTrace {
+    /// By log end after the append.
+    appended: VecDeque<(Offset, FollowerStamps)>,
+    /// Of the newest durable batches, not told yet.
+    durable: Option<FollowerStamps>,
+}
+
+impl FollowerTrace {
+    /// Batches up to `end` are in the log's memory.
+    pub(super) fn appended(&mut self, end: Offset, stamps: FollowerStamps) {
+        if self.appended.len() == SERVED_MAX {
+            self.appended.pop_front();
+        }
+        self.appended.push_back((end, stamps));
+    }
+
+    /// The log is durable up to `offset`.
+    pub(super) fn durable(&mut self, offset: Offset, at: MonotonicTime) {
+        while self.appended.front().is_some_and(|&(end, _)| end <= offset) {
+            let told = self.appended.pop_front();
+            self.durable = told.map(|(_, stamps)| FollowerStamps { durable: at, ..stamps });
+        }
+    }
+
+    /// What the acknowledgement that leaves now may say.
+    pub(super) fn take(&mut self) -> Option<FollowerStamps> {
+        self.durable.take()
+    }
+
+    /// The log was cut, or another role begins.
+    pub(super) fn clear(&mut self) {
+        *self = FollowerTrace::default();
+    }
 }
 
 /// The instants of one partition.
@@ -72,16 +116,30 @@ impl Trace {
         }
     }
 
-    /// Records were handed to the socket of follower `id`.
-    pub(super) fn served(&mut self, id: BrokerId, at: MonotonicTime) {
-        match self.followers.iter_mut().find(|follower| follower.id == id) {
-            Some(follower) => follower.served = at,
-            None => self.followers.push(Follower { id, served: at }),
+    /// Records up to `until` were handed to the socket of follower `id`.
+    pub(super) fn served(&mut self, id: BrokerId, until: Offset, at: MonotonicTime) {
+        let known = self.followers.iter().position(|follower| follower.id == id);
+        let index = known.unwrap_or_else(|| {
+            self.followers.push(Follower {
+                id,
+                served: VecDeque::new(),
+                acknowledged: Offset::ZERO,
+            });
+            self.followers.len() - 1
+        });
+        let served = &mut self.followers[index].served;
+        // What is served again after a cut counts from now.
+        while served.back().is_some_and(|&(end, _)| end >= until) {
+            served.pop_back();
         }
+        if served.len() == SERVED_MAX {
+            served.pop_front();
+        }
+        served.push_back((until, at));
     }
 
     /// Follower `id` acknowledged everything below `offset`. The last follower to acknowledge a
-    /// batch before it is committed is the one its stamps describe.
+    /// batch, each for the first time, before it is committed is the one its stamps describe.
     pub(super) fn acknowledged(
         &mut self,
         id: BrokerId,
@@ -89,23 +147,30 @@ impl Trace {
         theirs: FollowerStamps,
         received: MonotonicTime,
     ) {
-        if theirs.clock != self.clock {
+        let Some(follower) = self.followers.iter_mut().find(|follower| follower.id == id) else {
             return;
-        }
-        let served = self
-            .followers
-            .iter()
-            .find(|follower| follower.id == id)
-            .map_or(MonotonicTime::ZERO, |follower| follower.served);
-        for batch in self.up_to(offset) {
-            let stamps = &mut batch.stamps;
-            if stamps.committed == MonotonicTime::ZERO && served >= stamps.appended {
-                stamps.follower_served = served;
-                stamps.follower_received = theirs.received;
-                stamps.follower_appended = theirs.appended;
-                stamps.follower_durable = theirs.durable;
-                stamps.follower_acknowledged = received;
+        };
+        if theirs.clock == self.clock {
+            let before = follower.acknowledged;
+            let acknowledged = self.batches.iter_mut().take_while(|b| b.end_offset <= offset);
+            let newly = acknowledged.skip_while(|batch| batch.end_offset <= before);
+            for Batch { end_offset, stamps, .. } in newly {
+                let answer = follower.served.partition_point(|&(until, _)| until < *end_offset);
+                if let Some(&(_, served)) = follower.served.get(answer)
+                    && stamps.committed == MonotonicTime::ZERO
+                    && served >= stamps.appended
+                {
+                    stamps.follower_served = served;
+                    stamps.follower_received = theirs.received;
+                    stamps.follower_appended = theirs.appended;
+                    stamps.follower_durable = theirs.durable;
+                    stamps.follower_acknowledged = received;
+                }
             }
+        }
+        follower.acknowledged = offset;
+        while follower.served.front().is_some_and(|&(until, _)| until <= offset) {
+            follower.served.pop_front();
         }
     }
 
@@ -143,5 +208,56 @@ impl Trace {
 
     fn up_to(&mut self, offset: Offset) -> impl Iterator<Item = &mut Batch> {
         self.batches.iter_mut().take_while(move |batch| batch.end_offset <= offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: ClockId = ClockId(7);
+    const FOLLOWER: BrokerId = BrokerId(2);
+
+    fn theirs(received: u64) -> FollowerStamps {
+        let [received, appended, durable] = [received, received + 1, 0].map(MonotonicTime);
+        FollowerStamps { clock: CLOCK, received, appended, durable }
+    }
+
+    /// The instants at the leader: served, acknowledged.
+    fn leaders(trace: &mut Trace, request: u64) -> (u64, u64) {
+        let stamps = trace.take(RequestId(request)).expect("it was appended");
+        (stamps.follower_served.0, stamps.follower_acknowledged.0)
+    }
+
+    /// With the next answer on its way before the last one is acknowledged.
+    #[test]
+    fn a_batch_is_traced_to_the_answer_that_carried_it() {
+        let mut trace = Trace::new(CLOCK);
+        for (request, end, at) in [(1, 5, 10), (2, 9, 20), (3, 12, 30)] {
+            let at = MonotonicTime(at);
+            trace.appended(RequestId(request), Offset(end), at, at, at);
+        }
+        trace.served(FOLLOWER, Offset(5), MonotonicTime(11));
+        trace.served(FOLLOWER, Offset(12), MonotonicTime(31));
+        trace.acknowledged(FOLLOWER, Offset(5), theirs(12), MonotonicTime(40));
+        trace.acknowledged(FOLLOWER, Offset(9), theirs(32), MonotonicTime(50));
+        assert_eq!(leaders(&mut trace, 1), (11, 40));
+        assert_eq!(leaders(&mut trace, 2), (31, 50));
+        assert_eq!(leaders(&mut trace, 3), (0, 0));
+    }
+
+    #[test]
+    fn a_follower_tells_of_what_is_durable_once() {
+        let mut trace = FollowerTrace::default();
+        trace.appended(Offset(5), theirs(1));
+        trace.appended(Offset(9), theirs(2));
+        trace.durable(Offset(4), MonotonicTime(30));
+        assert_eq!(trace.take(), None, "not the whole append");
+        trace.durable(Offset(8), MonotonicTime(40));
+        let told = |received, durable| FollowerStamps { durable, ..theirs(received) };
+        assert_eq!(trace.take(), Some(told(1, MonotonicTime(40))));
+        assert_eq!(trace.take(), None);
+        trace.durable(Offset(9), MonotonicTime(50));
+        assert_eq!(trace.take(), Some(told(2, MonotonicTime(50))));
     }
 }

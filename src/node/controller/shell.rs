@@ -37,6 +37,7 @@ use crate::wire::encode_metadata_record;
 pub(super) struct Shell {
     settings: Settings,
     linger: Duration,
+    commit_delay: Duration,
     /// How often a voter among others looks whether it still leads.
     role_check: Duration,
     quorum: Quorum,
@@ -62,6 +63,8 @@ struct Machine {
     waiting: BTreeMap<RequestId, Waiting>,
     /// End and time of what is proposed and not known to be committed, in order.
     proposals: VecDeque<(Offset, MonotonicTime)>,
+    /// Batches held back by `commit.delay`, and until when, in order.
+    held: VecDeque<(Instant, Bytes)>,
     linger: Duration,
     voter: Rc<Voter>,
     queue: mpsc::Sender<Ask>,
@@ -87,6 +90,7 @@ impl Shell {
         Shell {
             settings: translate::settings(config),
             linger: config.metadata_append_linger,
+            commit_delay: config.commit_delay,
             role_check: config.election_timeout / 2,
             quorum,
             active,
@@ -157,7 +161,8 @@ impl Shell {
         let deadline =
             machine.map(|machine| now + machine.controller.deadline().since(clock::now()));
         let flush_at = machine.and_then(|machine| machine.flush_at);
-        let due = [role_check, deadline, flush_at].into_iter().flatten().min();
+        let held_until = machine.and_then(|machine| machine.held.front()).map(|&(until, _)| until);
+        let due = [role_check, deadline, flush_at, held_until].into_iter().flatten().min();
         // Without any of them a change of the role comes first.
         due.unwrap_or(now + self.role_check)
     }
@@ -193,6 +198,7 @@ impl Shell {
             next_request: 0,
             waiting: BTreeMap::new(),
             proposals: VecDeque::new(),
+            held: VecDeque::new(),
             voter: self.quorum.voter.clone(),
             linger: self.linger,
             queue: self.queue.clone(),
@@ -244,7 +250,12 @@ impl Shell {
         let Some(machine) = &mut self.machine else { return };
         if machine.flush_at.is_some_and(|flush_at| Instant::now() >= flush_at) {
             let batch = machine.take_batch();
-            self.quorum.propose(batch).await;
+            machine.held.push_back((Instant::now() + self.commit_delay, batch));
+        }
+        while machine.held.front().is_some_and(|&(until, _)| until <= Instant::now()) {
+            if let Some((_, batch)) = machine.held.pop_front() {
+                self.quorum.propose(batch).await;
+            }
         }
     }
 }

@@ -140,28 +140,14 @@ impl TopicConfig {
                 self.compat = Some(one_of(COMPAT, value, "kip or kafka-4.2", &Compat::ALL)?);
             }
             HWM_GATE => {
-                self.hwm_gate = one_of(
-                    HWM_GATE,
-                    value,
-                    "kip966 or legacy",
-                    &[("kip966", HwmGate::Kip966), ("legacy", HwmGate::Legacy)],
-                )?;
+                self.hwm_gate =
+                    one_of(HWM_GATE, value, "kip966, legacy, maximal-isr or soft", &HwmGate::ALL)?;
             }
             ISR_WAIT => {
-                self.isr_wait = one_of(
-                    ISR_WAIT,
-                    value,
-                    "controller or none",
-                    &[("controller", IsrWait::Controller), ("none", IsrWait::None)],
-                )?;
+                self.isr_wait = one_of(ISR_WAIT, value, "controller or none", &IsrWait::ALL)?;
             }
             ISR_EXPAND => {
-                self.isr_expand = one_of(
-                    ISR_EXPAND,
-                    value,
-                    "kafka or caught-up",
-                    &[("kafka", IsrExpand::Kafka), ("caught-up", IsrExpand::CaughtUp)],
-                )?;
+                self.isr_expand = one_of(ISR_EXPAND, value, "kafka or caught-up", &IsrExpand::ALL)?;
             }
             _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
         }
@@ -224,7 +210,10 @@ mod tests {
     #[test]
     fn a_refused_value_names_key_value_and_what_is_allowed() {
         let message = |key, value| validate(key, value).unwrap_err().to_string();
-        assert_eq!(message(HWM_GATE, "off"), "ackmark.hwm.gate = off: must be kip966 or legacy");
+        assert_eq!(
+            message(HWM_GATE, "off"),
+            "ackmark.hwm.gate = off: must be kip966, legacy, maximal-isr or soft"
+        );
         assert_eq!(
             message(MIN_ISR, "0"),
             "min.insync.replicas = 0: must be a whole number from 1 to 2147483647"

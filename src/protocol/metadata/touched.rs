@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::cluster::{ApplyError, ClusterMetadata};
 use super::record::Record;
 use crate::protocol::partition::{PartitionMetadata, Settings};
-use crate::types::{Offset, TopicId, TopicPartition};
+use crate::types::{FetchPipeline, Offset, ServeFollowers, TopicId, TopicPartition};
 
 /// What applied records touch and the machines of replicas have not been told yet. Partitions are to
 /// be told before settings (spec/kip966.md 1.2 item 7).
@@ -63,7 +63,7 @@ impl Touched {
 
 impl ClusterMetadata {
     /// The settings of a topic's machines: the topic's own from here, the two durations from the
-    /// broker.
+    /// broker. How it replicates is as Kafka does until the broker says otherwise.
     pub fn partition_settings(
         &self,
         topic: TopicId,
@@ -77,6 +77,8 @@ impl ClusterMetadata {
             isr_wait: config.isr_wait,
             isr_expand: config.isr_expand,
             produce_under_min_isr: config.produce_under_min_isr,
+            fetch_pipeline: FetchPipeline::Classic,
+            serve_followers: ServeFollowers::BeforeSync,
             lag_time_max,
             fetch_backoff,
         }

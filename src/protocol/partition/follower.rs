@@ -1,5 +1,6 @@
 //! The rules of a follower: one fetch in flight, append, truncate on divergence, follow the
-//! leader's high watermark. The fetch offset is the durable end, so that it acknowledges.
+//! leader's high watermark. Only what is durable is acknowledged: classically by the offset of the
+//! next fetch, which waits for it; pipelined by a field of its own (see [`FetchPipeline`]).
 //!
 //! Source: spec/kip966.md 1.2 (6), 1.7.
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::leader_epochs;
 use super::local::{Local, Term};
 use super::message::{BatchSpan, FollowerFetch, Output};
-use crate::types::{BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
+use crate::types::{BrokerId, ErrorCode, FetchPipeline, LeaderEpoch, MonotonicTime, Offset};
 
 /// What only a follower keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +27,7 @@ pub(super) struct Follower {
 /// What a follower waits for; every state ends by one kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Waits {
-    /// The answer to its fetch at its log end offset, which is durable.
+    /// The answer to its fetch at its log end offset, which is durable unless pipelined.
     Answer,
     /// Durability up to its log end offset; then it fetches.
     Durable {
@@ -67,7 +68,7 @@ impl Follower {
             let committed = local.log.high_watermark;
             follower.cut(local, committed, out);
         }
-        follower.fetch_when_durable(local, now, out);
+        follower.fetch_next(local, now, out);
         follower
     }
 
@@ -87,7 +88,7 @@ impl Follower {
         let in_flight = self.waits == Waits::Answer && leader == self.leader;
         self.superseded = in_flight.then_some(known.leader_epoch);
         self.leader = leader;
-        self.fetch_when_durable(local, now, out);
+        self.fetch_next(local, now, out);
     }
 
     pub(super) fn durable(&mut self, local: &mut Local, end: Offset, out: &mut Vec<Output>) {
@@ -95,8 +96,12 @@ impl Follower {
             out.push(Output::Ignored("durable offset known already"));
             return;
         }
-        if let Waits::Durable { not_before } = self.waits {
-            self.fetch_when_durable(local, not_before, out);
+        match self.waits {
+            Waits::Durable { not_before } => self.fetch_next(local, not_before, out),
+            Waits::Answer if is_pipelined(local) => {
+                out.push(Output::Acknowledge(self.next_fetch(local, MonotonicTime::ZERO)));
+            }
+            Waits::Answer | Waits::LeaderOffsets | Waits::NewEpoch => {}
         }
     }
 
@@ -120,7 +125,7 @@ impl Follower {
             // High watermark and log start in this response wait for the next one (KAFKA-14704).
             let truncation = leader_epochs::truncation(&local.log, diverging);
             self.cut(local, truncation.to, out);
-            self.fetch_when_durable(local, now, out);
+            self.fetch_next(local, now, out);
             return;
         }
         let count = self.append(local, fetched.batches);
@@ -135,7 +140,7 @@ impl Follower {
             out.push(Output::Ignored("fetched batches that may not be appended"));
         }
         let pause = if refused_all { local.settings.fetch_backoff } else { Duration::ZERO };
-        self.fetch_when_durable(local, now.plus(pause), out);
+        self.fetch_next(local, now.plus(pause), out);
     }
 
     pub(super) fn fetch_failed(
@@ -151,7 +156,7 @@ impl Follower {
             // The next fetch goes to the same leader and has not left while this one was in
             // flight: it backs off. One to another leader is not this answer's business.
             if self.forget_superseded(request_leader_epoch) && self.waits == Waits::Answer {
-                self.fetch_when_durable(local, retry_at, out);
+                self.fetch_next(local, retry_at, out);
             } else {
                 out.push(Output::Ignored("fetch error for another leader epoch"));
             }
@@ -164,7 +169,7 @@ impl Follower {
                     self.waits = Waits::LeaderOffsets;
                     out.push(Output::AskLeaderOffsets);
                 }
-                _ => self.fetch_when_durable(local, retry_at, out),
+                _ => self.fetch_next(local, retry_at, out),
             }
         }
     }
@@ -191,31 +196,31 @@ impl Follower {
             // In range by now: nothing to repair, so do not ask in a tight loop.
             next = now.plus(local.settings.fetch_backoff);
         }
-        self.fetch_when_durable(local, next, out);
+        self.fetch_next(local, next, out);
     }
 
-    /// Fetches, or waits for the log to be durable up to its end first: the fetch offset says
-    /// "durable here up to this".
-    fn fetch_when_durable(
-        &mut self,
-        local: &Local,
-        not_before: MonotonicTime,
-        out: &mut Vec<Output>,
-    ) {
+    /// Fetches at the log's end; classically it waits first until the log is durable up to there.
+    fn fetch_next(&mut self, local: &Local, not_before: MonotonicTime, out: &mut Vec<Output>) {
         let log = &local.log;
-        if log.durable_offset < log.log_end_offset {
+        if log.durable_offset < log.log_end_offset && !is_pipelined(local) {
             self.waits = Waits::Durable { not_before };
             return;
         }
         self.waits = Waits::Answer;
-        out.push(Output::FetchFromLeader(FollowerFetch {
+        out.push(Output::FetchFromLeader(self.next_fetch(local, not_before)));
+    }
+
+    fn next_fetch(&self, local: &Local, not_before: MonotonicTime) -> FollowerFetch {
+        let log = &local.log;
+        FollowerFetch {
             leader: self.leader,
             leader_epoch: self.term.leader_epoch,
-            offset: log.durable_offset,
+            offset: log.log_end_offset,
+            durable_offset: is_pipelined(local).then_some(log.durable_offset),
             last_fetched_epoch: log.epochs.of_last_record(log.log_end_offset),
             log_start_offset: log.log_start_offset,
             not_before,
-        }));
+        }
     }
 
     /// Appends the leading batches that may be: contiguous, in epoch order, and not from a newer
@@ -256,7 +261,8 @@ impl Follower {
     pub(super) fn check_invariants(&self, local: &Local) {
         let log = &local.log;
         assert!(self.leader != local.id);
-        assert!(self.waits != Waits::Answer || log.durable_offset == log.log_end_offset);
+        let may_fetch = log.durable_offset == log.log_end_offset || is_pipelined(local);
+        assert!(self.waits != Waits::Answer || may_fetch);
         assert!(self.superseded.is_none_or(|epoch| epoch < self.term.leader_epoch));
     }
 
@@ -268,6 +274,10 @@ impl Follower {
         }
         superseded
     }
+}
+
+fn is_pipelined(local: &Local) -> bool {
+    local.settings.fetch_pipeline == FetchPipeline::Pipelined
 }
 
 /// A follower's high watermark follows the leader's within its own log, also downwards.

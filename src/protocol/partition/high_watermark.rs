@@ -14,7 +14,7 @@ use crate::types::{BrokerId, HwmGate, Offset};
 pub struct Question {
     /// `hwm.gate`.
     pub gate: HwmGate,
-    /// Size of the ISR that counts as committed.
+    /// Size of the ISR the gate looks at: the one that counts as committed, or the maximal one.
     pub isr_count: usize,
     /// Effective min ISR.
     pub min_isr: usize,
@@ -49,9 +49,9 @@ pub enum HighWatermark {
 /// Why the high watermark stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hold {
-    /// The committed ISR is under min ISR.
+    /// The ISR the gate looks at is under min ISR.
     UnderMinIsr {
-        /// Members of the ISR that count as committed.
+        /// Its members.
         isr_count: usize,
         /// Effective min ISR.
         min_isr: usize,
@@ -65,7 +65,7 @@ pub enum Hold {
 /// May the high watermark advance?
 pub fn decide(question: &Question, followers: impl Iterator<Item = FollowerEnd>) -> HighWatermark {
     let &Question { gate, isr_count, min_isr, .. } = question;
-    if gate == HwmGate::Kip966 && isr_count < min_isr {
+    if gate != HwmGate::Legacy && isr_count < min_isr {
         return HighWatermark::Hold(Hold::UnderMinIsr { isr_count, min_isr });
     }
     let mut lowest = (question.durable_offset, None);

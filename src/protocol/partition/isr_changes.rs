@@ -7,10 +7,10 @@ use super::isr::IsrState;
 use super::leader::Leader;
 use super::local::Local;
 use super::message::{IsrCommitted, IsrProposal, Output};
-use crate::types::{BrokerEpoch, BrokerId, ErrorCode, IsrExpand, IsrWait, MonotonicTime};
+use crate::types::{BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, MonotonicTime};
 
 impl Leader {
-    /// Proposes to add the follower at `index` if it meets the join rule.
+    /// Proposes to add the follower at `index` if it meets the join rule and nothing is pending.
     pub(super) fn maybe_expand(
         &mut self,
         local: &mut Local,
@@ -19,6 +19,11 @@ impl Leader {
         out: &mut Vec<Output>,
     ) {
         if !self.may_join(local, now, index) {
+            self.followers[index].joinable_since = None;
+            return;
+        }
+        self.followers[index].joinable_since.get_or_insert(now);
+        if self.isr.pending().is_some() {
             return;
         }
         let joining = self.followers[index].id;
@@ -29,7 +34,8 @@ impl Leader {
     }
 
     /// Proposes to remove every member that is not caught up, all at once. No floor: the proposal
-    /// may lie under min ISR.
+    /// may lie under min ISR, unless the gate is `soft`: then those that are behind the longest go,
+    /// as long as effective min ISR is left.
     pub(super) fn maybe_shrink(
         &mut self,
         local: &mut Local,
@@ -39,19 +45,39 @@ impl Leader {
         if self.isr.pending().is_some() {
             return;
         }
-        let (end, lag) = (local.log.log_end_offset, local.settings.lag_time_max);
-        let in_sync = |id: BrokerId| {
-            let follower = self.followers.iter().find(|follower| follower.id == id);
-            id == local.id || follower.is_some_and(|known| known.is_caught_up(now, end, lag))
-        };
-        let isr = self.isr.committed();
-        if isr.iter().all(|&id| in_sync(id)) {
+        let mut leaving = self.out_of_sync(local, now);
+        if local.settings.hwm_gate == HwmGate::Soft {
+            let floor = self.effective_min_isr(&local.settings);
+            leaving.sort_by_key(|&(caught_up_at, _)| caught_up_at);
+            leaving.truncate(self.isr.committed().len().saturating_sub(floor));
+        }
+        if leaving.is_empty() {
             return;
         }
-        let proposal = self.proposal(local, isr.iter().copied().filter(|&id| in_sync(id)));
-        let isr = isr.to_vec();
+        let leaves = |id: BrokerId| leaving.iter().any(|&(_, leaving)| leaving == id);
+        let isr = self.isr.committed().to_vec();
+        let proposal = self.proposal(local, isr.iter().copied().filter(|&id| !leaves(id)));
         self.isr = IsrState::PendingShrink { isr, proposal: proposal.clone() };
         self.propose(local, now, proposal, out);
+    }
+
+    /// Members that are not caught up, each with when it last was.
+    fn out_of_sync(
+        &self,
+        local: &Local,
+        now: MonotonicTime,
+    ) -> Vec<(Option<MonotonicTime>, BrokerId)> {
+        let (end, lag) = (local.served_end(), local.settings.lag_time_max);
+        let lagging = |&id: &BrokerId| {
+            let follower = self.followers.iter().find(|follower| follower.id == id);
+            match follower {
+                _ if id == local.id => None,
+                Some(known) if known.is_caught_up(now, end, lag) => None,
+                Some(known) => Some((known.last_caught_up_time, id)),
+                None => Some((None, id)),
+            }
+        };
+        self.isr.committed().iter().filter_map(lagging).collect()
     }
 
     /// The controller committed `proposal` as `committed`.
@@ -131,12 +157,11 @@ impl Leader {
             IsrExpand::Kafka => false,
             IsrExpand::CaughtUp => self.is_under_min_isr(&local.settings),
         };
-        self.isr.pending().is_none()
-            && !self.isr.committed().contains(&follower.id)
+        !self.isr.committed().contains(&follower.id)
             && follower.is_eligible()
             && reached
             && (!must_be_caught_up
-                || follower.is_caught_up(now, log.log_end_offset, local.settings.lag_time_max))
+                || follower.is_caught_up(now, local.served_end(), local.settings.lag_time_max))
     }
 
     fn propose(

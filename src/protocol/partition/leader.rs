@@ -19,7 +19,7 @@ use super::pending_produce::{PendingProduces, Waiter};
 use super::replica_progress::ReplicaProgress;
 use crate::types::{
     Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, LeaderEpoch, MonotonicTime, Offset,
-    ProduceUnderMinIsr,
+    ProduceUnderMinIsr, ServeFollowers,
 };
 
 /// What only a leader keeps.
@@ -92,7 +92,7 @@ impl Leader {
         }
         self.adopt(local, metadata);
         if epochs_passed == 1 {
-            let end = local.log.log_end_offset;
+            let end = local.served_end();
             for follower in &mut self.followers {
                 let in_sync = follower.in_maximal_isr.then_some(now);
                 follower.continue_in_new_epoch(end, in_sync);
@@ -103,7 +103,7 @@ impl Leader {
         }
         let (term, followers) = (self.term, &self.followers);
         let refusal = |fetch: &Fetch| refusal(term.leader_epoch, followers, fetch);
-        self.fetches.refuse(refusal, &local.log, out);
+        self.fetches.refuse(refusal, local, out);
         self.committed_isr_changed(local, now, out);
     }
 
@@ -127,7 +127,7 @@ impl Leader {
     pub(super) fn step_down(&mut self, local: &Local, out: &mut Vec<Output>) {
         let error = ErrorCode::NotLeaderOrFollower;
         self.produces.fail_all(error, out);
-        self.fetches.refuse(|_| Some(error), &local.log, out);
+        self.fetches.refuse(|_| Some(error), local, out);
     }
 
     pub(super) fn produce(&mut self, local: &mut Local, produce: Produce, out: &mut Vec<Output>) {
@@ -142,7 +142,9 @@ impl Leader {
         let end_offset = base_offset.plus(i64::from(record_count));
         local.log.append(leader_epoch, end_offset);
         out.push(Output::Append { request, base_offset, leader_epoch });
-        self.fetches.wake_followers(&local.log, out);
+        if local.settings.serve_followers == ServeFollowers::BeforeSync {
+            self.fetches.wake_followers(local, out);
+        }
         let waiter = Waiter { request, base_offset, end_offset, deadline };
         match acks {
             Acks::None => out.push(Output::AnswerProduce { request, result: Ok(base_offset) }),
@@ -165,6 +167,9 @@ impl Leader {
             return;
         }
         self.produces.release_durable(local.log.durable_offset, out);
+        if local.settings.serve_followers == ServeFollowers::AfterSync {
+            self.fetches.wake_followers(local, out);
+        }
         self.advance_high_watermark(local, now, out);
     }
 
@@ -179,13 +184,13 @@ impl Leader {
         // watermark in it is the one from before (spec/kip966.md 1.7).
         let answer = match self.read(local, &fetch) {
             Ok(answer) => answer,
-            Err(error) => FetchAnswer { error, ..readable(&fetch, &local.log).without_records() },
+            Err(error) => FetchAnswer { error, ..readable(&fetch, local).without_records() },
         };
         let read = answer.error == ErrorCode::None && answer.diverging.is_none();
         if let (true, Fetcher::Follower { id, epoch, .. }) = (read, fetch.fetcher) {
-            self.acknowledge(local, now, (id, epoch, fetch.offset), out);
+            self.acknowledge(local, now, (id, epoch, &fetch), out);
         }
-        if read && answer.until == answer.offset && deadline > now {
+        if read && answer.until == answer.offset && deadline > now && fetch.wants_records {
             self.fetches.park(request, fetch, deadline);
         } else {
             out.push(Output::AnswerFetch { request, answer });
@@ -195,7 +200,7 @@ impl Leader {
     /// Deadlines have come: waiters time out, the lag timer looks.
     pub(super) fn tick(&mut self, local: &mut Local, now: MonotonicTime, out: &mut Vec<Output>) {
         self.produces.expire(now, out);
-        self.fetches.expire(now, &local.log, out);
+        self.fetches.expire(now, local, out);
         if now >= self.shrink_check_at {
             self.shrink_check_at = now.plus(shrink_interval(&local.settings));
             self.maybe_shrink(local, now, out);
@@ -227,20 +232,26 @@ impl Leader {
         let settings = &local.settings;
         let question = Question {
             gate: settings.hwm_gate,
-            isr_count: self.isr.counted(settings.isr_wait),
+            isr_count: match settings.hwm_gate {
+                HwmGate::MaximalIsr => self.isr.maximal_count(settings.isr_wait),
+                HwmGate::Kip966 | HwmGate::Legacy | HwmGate::Soft => {
+                    self.isr.counted(settings.isr_wait)
+                }
+            },
             min_isr: self.effective_min_isr(settings),
             high_watermark: local.log.high_watermark,
             durable_offset: local.log.durable_offset,
         };
-        let (leader_end, lag) = (local.log.log_end_offset, settings.lag_time_max);
+        let (leader_end, lag) = (local.served_end(), settings.lag_time_max);
         let ends = self.followers.iter().map(|follower| follower.end(now, leader_end, lag));
         let decision = high_watermark::decide(&question, ends);
         self.decision = Some(decision);
         if let HighWatermark::Advance(to) = decision {
             local.log.high_watermark = to;
             out.push(Output::HighWatermark(to));
-            self.produces.release_committed(to, self.release_error(settings), out);
-            self.fetches.wake_consumers(&local.log, out);
+            let error = self.release_error(&local.settings);
+            self.produces.release_committed(to, error, out);
+            self.fetches.wake_consumers(local, out);
         }
     }
 
@@ -261,7 +272,7 @@ impl Leader {
         assert!(self.isr.in_maximal(local.id, wait));
         self.isr.check_invariants(local.id);
         self.produces.check_invariants(log.durable_offset, log.high_watermark, log.log_end_offset);
-        self.fetches.check_invariants(log);
+        self.fetches.check_invariants(local);
     }
 
     /// What an `acks=all` waiter is told once the high watermark has passed it.
@@ -313,7 +324,7 @@ impl Leader {
         if let Some(error) = refusal(self.term.leader_epoch, &self.followers, fetch) {
             return Err(error);
         }
-        let (log, answer) = (&local.log, readable(fetch, &local.log));
+        let (log, answer) = (&local.log, readable(fetch, local));
         if let Some(epoch) = fetch.last_fetched_epoch {
             let diverging = leader_epochs::divergence(log, epoch, fetch.offset)?;
             if diverging.is_some() {
@@ -335,20 +346,19 @@ impl Leader {
         self.followers.iter().any(|follower| follower.id == id && follower.is_outdated(epoch))
     }
 
-    /// A follower holds everything below `offset`: it may join the ISR, then (so that a new member
-    /// counts already) the high watermark may move.
+    /// A follower durably holds what `fetch` acknowledges: it may join the ISR, then (so that a new
+    /// member counts already) the high watermark may move.
     fn acknowledge(
         &mut self,
         local: &mut Local,
         now: MonotonicTime,
-        (id, epoch, offset): (BrokerId, Option<BrokerEpoch>, Offset),
+        (id, epoch, fetch): (BrokerId, Option<BrokerEpoch>, &Fetch),
         out: &mut Vec<Output>,
     ) {
         let Some(index) = self.followers.iter().position(|follower| follower.id == id) else {
             return;
         };
-        let leader_end = local.log.log_end_offset;
-        let moved = self.followers[index].acknowledge(now, offset, epoch, leader_end);
+        let moved = self.followers[index].acknowledge(now, fetch, epoch, local.served_end());
         self.maybe_expand(local, now, index, out);
         if moved {
             self.advance_high_watermark(local, now, out);

@@ -4,7 +4,9 @@ use std::hash::{Hash, Hasher};
 
 use super::log_state::LogState;
 use super::message::{PartitionMetadata, Peer, Settings};
-use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+use crate::types::{
+    BrokerEpoch, BrokerId, LeaderEpoch, MonotonicTime, Offset, PartitionEpoch, ServeFollowers,
+};
 
 /// What a replica is and holds whatever its role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +25,16 @@ pub(super) struct Local {
     pub(super) counters: IsrCounters,
 }
 
+impl Local {
+    /// As a leader: exclusive end of what followers get.
+    pub(super) fn served_end(&self) -> Offset {
+        match self.settings.serve_followers {
+            ServeFollowers::BeforeSync => self.log.log_end_offset,
+            ServeFollowers::AfterSync => self.log.durable_offset,
+        }
+    }
+}
+
 /// The epochs of the metadata a role is held under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Term {
@@ -37,6 +49,33 @@ impl Term {
     pub(super) fn of(metadata: &PartitionMetadata) -> Term {
         let &PartitionMetadata { leader_epoch, partition_epoch, .. } = metadata;
         Term { leader_epoch, partition_epoch }
+    }
+}
+
+/// An ISR change that is proposed and not decided, for whoever watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingIsr {
+    /// Whether a follower joins; else members leave.
+    pub is_expand: bool,
+    /// Who joins or leaves.
+    pub members: Vec<BrokerId>,
+    /// Members of the committed ISR.
+    pub isr_before: usize,
+    /// Members of the proposed one.
+    pub isr_after: usize,
+    /// Effective min ISR.
+    pub min_isr: usize,
+    /// Partition epoch the proposal is based on.
+    pub partition_epoch: PartitionEpoch,
+    /// The fetch since which the joining follower meets the join rule; of a shrink, when the one
+    /// that is behind the longest was last caught up.
+    pub detected_at: Option<MonotonicTime>,
+}
+
+impl PendingIsr {
+    /// Two proposals of one leader epoch that agree in this are the same.
+    pub fn id(&self) -> (PartitionEpoch, bool, &[BrokerId]) {
+        (self.partition_epoch, self.is_expand, &self.members)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::types::{
-    Acks, BrokerEpoch, BrokerId, ErrorCode, HwmGate, IsrExpand, IsrWait, LeaderEpoch,
-    MonotonicTime, Offset, PartitionEpoch, ProduceUnderMinIsr,
+    Acks, BrokerEpoch, BrokerId, ErrorCode, FetchPipeline, HwmGate, IsrExpand, IsrWait,
+    LeaderEpoch, MonotonicTime, Offset, PartitionEpoch, ProduceUnderMinIsr, ServeFollowers,
 };
 
 /// Names a client request across the machine's outputs; unique per shard, chosen by the shell.
@@ -24,6 +24,10 @@ pub struct Settings {
     pub isr_expand: IsrExpand,
     /// What becomes of waiting produces once the committed ISR is under min ISR.
     pub produce_under_min_isr: ProduceUnderMinIsr,
+    /// `replica.fetch.pipeline`: of this replica as a follower.
+    pub fetch_pipeline: FetchPipeline,
+    /// `replica.serve.followers`: of this replica as a leader.
+    pub serve_followers: ServeFollowers,
     /// `replica.lag.time.max.ms`.
     pub lag_time_max: Duration,
     /// `replica.fetch.backoff.ms`: a follower's pause after a failed fetch.
@@ -94,6 +98,17 @@ pub struct Fetch {
     pub current_leader_epoch: Option<LeaderEpoch>,
     /// Epoch of the last record the fetcher holds, if it said.
     pub last_fetched_epoch: Option<LeaderEpoch>,
+    /// A pipelined follower's durable end: what it acknowledges, instead of its fetch offset.
+    pub durable_offset: Option<Offset>,
+    /// Unset by an acknowledgement that asks for nothing: it is answered at once, without records.
+    pub wants_records: bool,
+}
+
+impl Fetch {
+    /// Exclusive end of what the fetching follower says is durable there.
+    pub fn acknowledged(&self) -> Offset {
+        self.durable_offset.map_or(self.offset, |durable| durable.min(self.offset))
+    }
 }
 
 /// Ask for an ISR change (AlterPartition) exactly as proposed.
@@ -265,6 +280,10 @@ pub enum Output {
     /// Follower: fetch from the leader next, with these fields. Replaces an earlier one that has
     /// not been sent yet.
     FetchFromLeader(FollowerFetch),
+    /// Follower: tell the leader what has become durable, while a fetch is in flight. Its answer
+    /// says nothing. Not needed if the fetch that is in flight has not been sent yet: that one
+    /// tells it, with this durable offset.
+    Acknowledge(FollowerFetch),
     /// Follower: ask the leader for its log start and log end offset, then give [`Input::LeaderOffsets`].
     AskLeaderOffsets,
     /// An input had no effect, and why; for counting.
@@ -295,8 +314,11 @@ pub struct FollowerFetch {
     pub leader: BrokerId,
     /// Leader epoch to claim.
     pub leader_epoch: LeaderEpoch,
-    /// Fetch offset: this replica's *durable* end, which is also its acknowledgement.
+    /// Fetch offset: this replica's log end.
     pub offset: Offset,
+    /// This replica's durable end, which is what it acknowledges; `None` if that is the fetch
+    /// offset.
+    pub durable_offset: Option<Offset>,
     /// Epoch of the last record held, if any.
     pub last_fetched_epoch: Option<LeaderEpoch>,
     /// Own log start offset.

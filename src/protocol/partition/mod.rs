@@ -26,7 +26,7 @@ mod replica_progress;
 mod tests;
 
 pub use leader_epochs::LeaderEpochs;
-pub use local::IsrCounters;
+pub use local::{IsrCounters, PendingIsr};
 pub use log_state::LogState;
 pub use message::{
     BatchSpan, Fetch, FetchAnswer, Fetcher, FollowerFetch, Input, IsrCommitted, IsrProposal,
@@ -225,7 +225,7 @@ impl Partition {
             .zip(self.leader_epoch())
             .and_then(|(claimed, known)| epoch_error(claimed, known));
         let error = conflict.unwrap_or(ErrorCode::NotLeaderOrFollower);
-        let readable = parked_fetches::readable(&fetch, &self.local.log);
+        let readable = parked_fetches::readable(&fetch, &self.local);
         let answer = FetchAnswer { error, ..readable.without_records() };
         out.push(Output::AnswerFetch { request, answer });
     }

@@ -3,7 +3,7 @@
 use super::high_watermark::HighWatermark;
 use super::leader::Leader;
 use super::leader_epochs::LeaderEpochs;
-use super::local::{IsrCounters, Term};
+use super::local::{IsrCounters, PendingIsr, Term};
 use super::{Partition, Role};
 use crate::types::{BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
 
@@ -79,6 +79,34 @@ impl Partition {
     /// Whether an ISR proposal is pending.
     pub fn is_isr_pending(&self) -> bool {
         self.leading().is_some_and(|leader| leader.isr.pending().is_some())
+    }
+
+    /// The ISR change under way. Allocates: not for the hot path.
+    pub fn pending_isr(&self) -> Option<PendingIsr> {
+        let leader = self.leading()?;
+        let (isr, proposal) = (leader.isr.committed(), leader.isr.pending()?);
+        let proposed = |id: &BrokerId| proposal.isr.iter().any(|(member, _)| member == id);
+        let known = |id: BrokerId| leader.followers.iter().find(|known| known.id == id);
+        let is_expand = proposal.isr.len() > isr.len();
+        let members: Vec<BrokerId> = if is_expand {
+            let joins = proposal.isr.iter().map(|&(id, _)| id).filter(|id| !isr.contains(id));
+            joins.collect()
+        } else {
+            isr.iter().copied().filter(|id| !proposed(id)).collect()
+        };
+        let detected = members.iter().filter_map(|&id| {
+            let follower = known(id)?;
+            if is_expand { follower.joinable_since } else { follower.last_caught_up_time }
+        });
+        Some(PendingIsr {
+            is_expand,
+            isr_before: isr.len(),
+            isr_after: proposal.isr.len(),
+            min_isr: leader.effective_min_isr(&self.local.settings),
+            partition_epoch: proposal.partition_epoch,
+            detected_at: detected.min(),
+            members,
+        })
     }
 
     /// Whether this replica leads with a committed ISR under effective min ISR.

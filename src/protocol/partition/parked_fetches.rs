@@ -1,9 +1,9 @@
-//! Fetches with nothing to read yet: a follower's waits for an append, a consumer's for the high
-//! watermark. The high watermark alone never wakes a follower's (KAFKA-9952).
+//! Fetches with nothing to read yet: a follower's waits for an append (or its sync, see
+//! [`Local::served_end`]), a consumer's for the high watermark. The high watermark alone never wakes a follower's (KAFKA-9952).
 //!
 //! Source: spec/kip966.md 1.7. Hot path: the lists keep their memory.
 
-use super::log_state::LogState;
+use super::local::Local;
 use super::message::{Fetch, FetchAnswer, Fetcher, Output, RequestId};
 use crate::types::{ErrorCode, MonotonicTime, Offset};
 
@@ -45,27 +45,27 @@ impl ParkedFetches {
         self.len() < before
     }
 
-    /// The log grew: followers have something to read.
-    pub(super) fn wake_followers(&mut self, log: &LogState, out: &mut Vec<Output>) {
-        let ready = |parked: &Parked| parked.fetch.offset < log.log_end_offset;
-        answer_where(&mut self.followers, ready, log, out);
+    /// Followers may have something to read.
+    pub(super) fn wake_followers(&mut self, local: &Local, out: &mut Vec<Output>) {
+        let end = local.served_end();
+        answer_where(&mut self.followers, |parked| parked.fetch.offset < end, local, out);
         self.settle();
     }
 
     /// The high watermark moved: consumers have something to read.
-    pub(super) fn wake_consumers(&mut self, log: &LogState, out: &mut Vec<Output>) {
-        let ready = |parked: &Parked| parked.fetch.offset < log.high_watermark;
-        answer_where(&mut self.consumers, ready, log, out);
+    pub(super) fn wake_consumers(&mut self, local: &Local, out: &mut Vec<Output>) {
+        let end = local.log.high_watermark;
+        answer_where(&mut self.consumers, |parked| parked.fetch.offset < end, local, out);
         self.settle();
     }
 
     /// Answers fetches whose deadline has come, without records.
-    pub(super) fn expire(&mut self, now: MonotonicTime, log: &LogState, out: &mut Vec<Output>) {
+    pub(super) fn expire(&mut self, now: MonotonicTime, local: &Local, out: &mut Vec<Output>) {
         if self.earliest_deadline.is_none_or(|at| at > now) {
             return;
         }
-        answer_where(&mut self.followers, |parked| parked.deadline <= now, log, out);
-        answer_where(&mut self.consumers, |parked| parked.deadline <= now, log, out);
+        answer_where(&mut self.followers, |parked| parked.deadline <= now, local, out);
+        answer_where(&mut self.consumers, |parked| parked.deadline <= now, local, out);
         let left = self.followers.iter().chain(&self.consumers);
         self.earliest_deadline = left.map(|parked| parked.deadline).min();
     }
@@ -74,14 +74,14 @@ impl ParkedFetches {
     pub(super) fn refuse(
         &mut self,
         refusal: impl Fn(&Fetch) -> Option<ErrorCode>,
-        log: &LogState,
+        local: &Local,
         out: &mut Vec<Output>,
     ) {
         for list in [&mut self.followers, &mut self.consumers] {
             list.retain(|&Parked { request, fetch, .. }| {
                 let error = refusal(&fetch);
                 if let Some(error) = error {
-                    let answer = FetchAnswer { error, ..readable(&fetch, log).without_records() };
+                    let answer = FetchAnswer { error, ..readable(&fetch, local).without_records() };
                     out.push(Output::AnswerFetch { request, answer });
                 }
                 error.is_none()
@@ -95,9 +95,9 @@ impl ParkedFetches {
         self.earliest_deadline
     }
 
-    pub(super) fn check_invariants(&self, log: &LogState) {
-        assert!(self.followers.iter().all(|p| p.fetch.offset == log.log_end_offset));
-        assert!(self.consumers.iter().all(|p| p.fetch.offset >= log.high_watermark));
+    pub(super) fn check_invariants(&self, local: &Local) {
+        assert!(self.followers.iter().all(|p| p.fetch.offset >= local.served_end()));
+        assert!(self.consumers.iter().all(|p| p.fetch.offset >= local.log.high_watermark));
         assert!(self.followers.iter().all(|p| self.earliest_deadline <= Some(p.deadline)));
         assert!(self.consumers.iter().all(|p| self.earliest_deadline <= Some(p.deadline)));
         assert!((self.len() == 0) == self.earliest_deadline.is_none());
@@ -121,11 +121,13 @@ impl FetchAnswer {
     }
 }
 
-/// What `fetch` may read of `log` now: a follower up to the log end offset, a consumer up to the
-/// high watermark.
-pub(super) fn readable(fetch: &Fetch, log: &LogState) -> FetchAnswer {
+/// What `fetch` may read now: a follower up to the end of what followers are served, a consumer up
+/// to the high watermark, an acknowledgement nothing.
+pub(super) fn readable(fetch: &Fetch, local: &Local) -> FetchAnswer {
+    let log = &local.log;
     let limit: Offset = match fetch.fetcher {
-        Fetcher::Follower { .. } => log.log_end_offset,
+        _ if !fetch.wants_records => fetch.offset,
+        Fetcher::Follower { .. } => local.served_end(),
         Fetcher::Consumer => log.high_watermark,
     };
     FetchAnswer {
@@ -141,13 +143,13 @@ pub(super) fn readable(fetch: &Fetch, log: &LogState) -> FetchAnswer {
 fn answer_where(
     list: &mut Vec<Parked>,
     ready: impl Fn(&Parked) -> bool,
-    log: &LogState,
+    local: &Local,
     out: &mut Vec<Output>,
 ) {
     list.retain(|parked| {
         let ready = ready(parked);
         if ready {
-            let answer = readable(&parked.fetch, log);
+            let answer = readable(&parked.fetch, local);
             out.push(Output::AnswerFetch { request: parked.request, answer });
         }
         !ready

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::high_watermark::FollowerEnd;
-use super::message::Peer;
+use super::message::{Fetch, Peer};
 use crate::types::{BrokerEpoch, BrokerId, MonotonicTime, Offset};
 
 /// Broker epoch of a follower's last fetch.
@@ -25,20 +25,23 @@ pub(super) enum FetchEpoch {
 pub(super) struct ReplicaProgress {
     /// Its id.
     pub(super) id: BrokerId,
-    /// Offset of its last fetch, which is its durable end; `None` before the first.
+    /// Its durable end, as its last fetch acknowledged it; `None` before the first.
     pub(super) log_end_offset: Option<Offset>,
     /// Kept in step with the leader's `IsrState` so that the high watermark is one pass.
     pub(super) in_maximal_isr: bool,
     /// Broker epoch of its last fetch.
     pub(super) fetch_epoch: FetchEpoch,
-    /// The leader's log end offset when it last fetched.
+    /// The end of what it could have been served when it last fetched; of a pipelined follower: at
+    /// the last fetch whose mark it had reached before the next was set.
     pub(super) leader_end_at_last_fetch: Option<Offset>,
-    /// When it last fetched.
+    /// When that was.
     pub(super) last_fetch_time: Option<MonotonicTime>,
     /// When it last held everything the leader had; `None` is long ago.
     pub(super) last_caught_up_time: Option<MonotonicTime>,
     /// What metadata says of the broker.
     pub(super) peer: Option<Peer>,
+    /// Outside the ISR: since which fetch it meets the join rule without a break.
+    pub(super) joinable_since: Option<MonotonicTime>,
 }
 
 impl ReplicaProgress {
@@ -53,6 +56,7 @@ impl ReplicaProgress {
             last_fetch_time: None,
             last_caught_up_time: None,
             peer: None,
+            joinable_since: None,
         }
     }
 
@@ -66,35 +70,43 @@ impl ReplicaProgress {
         self.last_fetch_time = in_sync;
     }
 
-    /// Takes note of a fetch at `offset`. Returns whether its log end offset changed.
+    /// Takes note of a fetch, by what it acknowledges. Returns whether its durable end changed.
+    ///
+    /// A classic follower has everything there was at its last fetch by the next, if it keeps up. A
+    /// pipelined one is always behind by what is being synced, so its mark stays until it is reached:
+    /// it was caught up as of the time of that mark.
     pub(super) fn acknowledge(
         &mut self,
         now: MonotonicTime,
-        offset: Offset,
+        fetch: &Fetch,
         epoch: Option<BrokerEpoch>,
         leader_end: Offset,
     ) -> bool {
+        let offset = fetch.acknowledged();
+        let reached = self.leader_end_at_last_fetch.is_none_or(|end| offset >= end);
         if offset >= leader_end {
             self.last_caught_up_time = self.last_caught_up_time.max(Some(now));
-        } else if self.leader_end_at_last_fetch.is_some_and(|end| offset >= end) {
+        } else if reached && self.leader_end_at_last_fetch.is_some() {
             self.last_caught_up_time = self.last_caught_up_time.max(self.last_fetch_time);
         }
         let changed = self.log_end_offset != Some(offset);
         self.log_end_offset = Some(offset);
-        self.leader_end_at_last_fetch = self.leader_end_at_last_fetch.max(Some(leader_end));
-        self.last_fetch_time = Some(now);
+        if reached || fetch.durable_offset.is_none() {
+            self.leader_end_at_last_fetch = self.leader_end_at_last_fetch.max(Some(leader_end));
+            self.last_fetch_time = Some(now);
+        }
         self.fetch_epoch = epoch.map_or(FetchEpoch::NotGiven, FetchEpoch::Given);
         changed
     }
 
-    /// Whether it holds all of the leader's log, or did within the lag limit.
+    /// Whether it holds all it could have been served, or did within the lag limit.
     pub(super) fn is_caught_up(
         &self,
         now: MonotonicTime,
         leader_end: Offset,
         lag_time_max: Duration,
     ) -> bool {
-        self.log_end_offset == Some(leader_end)
+        self.log_end_offset >= Some(leader_end)
             || self.last_caught_up_time.is_some_and(|at| now.since(at) <= lag_time_max)
     }
 

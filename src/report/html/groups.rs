@@ -62,12 +62,17 @@ struct Factor {
 }
 
 const DURABILITY: usize = 1;
-const FACTORS: [Factor; 8] = [
+const FACTORS: [Factor; 13] = [
     Factor { show: |factors| format!("acks={}", factors.acks) },
     Factor { show: |factors| factors.durability.clone() },
     Factor { show: |factors| format!("engine {}", factors.engine) },
+    Factor { show: |factors| format!("fetch.pipeline={}", factors.fetch_pipeline) },
+    Factor { show: |factors| format!("serve.followers={}", factors.serve_followers) },
+    Factor { show: |factors| format!("commit.pipeline.depth={}", factors.commit_pipeline_depth) },
+    Factor { show: |factors| format!("commit.delay={}", factors.commit_delay) },
     Factor { show: |factors| format!("hwm.gate={}", factors.hwm_gate) },
     Factor { show: |factors| format!("isr.wait={}", factors.isr_wait) },
+    Factor { show: |factors| format!("isr.expand={}", factors.isr_expand) },
     Factor { show: |factors| counted(factors.partitions, "partition") },
     Factor { show: |factors| format!("{} B records", factors.record_bytes) },
     Factor { show: |factors| format!("{} loop", factors.load_mode) },

@@ -30,6 +30,7 @@ fn result() -> RunResult {
             flush: BTreeMap::new(),
             fault: Vec::new(),
         },
+        sweeps: Vec::new(),
         cells: Vec::new(),
         warnings: vec!["w".to_owned()],
     }

@@ -25,6 +25,9 @@ fn planned() -> (Workload, Vec<Planned>) {
 /// Batches of 100 us: 20 to the leader, 30 there, 50 back.
 fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     let mut measured = Measured {
+        measured_from_ns: None,
+        ended_ns: None,
+        isr_events: Vec::new(),
         repeat,
         cut_short: None,
         measured_s: 1.0,
@@ -180,4 +183,35 @@ fn a_cut_short_repeat_makes_its_cell_partial() {
     let one_of_two = cell(&workload, &cells[0], &[repeat(0, 10, 100 * US)], None);
     assert_eq!(one_of_two.status_reason.as_deref(), Some("1 of 2 repeats were run"));
     assert_eq!(workload.load.duration, Duration::from_secs(5), "the default");
+}
+
+#[test]
+fn a_cell_s_events_are_pooled_over_its_repeats_and_kept_up_to_a_bound() {
+    use crate::measure::isr::IsrEventKind;
+    use crate::results::isr::EVENTS_MAX;
+
+    let (workload, cells) = planned();
+    let told = |since_ns: u64| IsrEvent {
+        topic: "cell-0-0".to_owned(),
+        partition: 0,
+        broker: 1,
+        leader_epoch: 0,
+        lost_before: u64::from(since_ns == 0),
+        kind: IsrEventKind::UnderMinIsr { since_ns, until_ns: Some(since_ns + 50) },
+    };
+    let mut repeats = vec![repeat(0, 30, 100 * US), repeat(1, 30, 100 * US)];
+    assert_eq!(cell(&workload, &cells[0], &repeats, None).isr, None);
+    repeats[0].isr_events = (0..EVENTS_MAX as u64 - 1).map(told).collect();
+    repeats[1].isr_events = (0..4).map(told).collect();
+    let cell = cell(&workload, &cells[0], &repeats, None);
+    let isr = cell.isr.as_ref().expect("something was told");
+    assert_eq!((isr.events.len(), isr.left_out_events, isr.lost_events), (EVENTS_MAX, 3, 2));
+    assert_eq!(isr.events.last().map(|event| event.repeat), Some(1));
+    assert_eq!(isr.intervals.len(), 1);
+    let interval = &isr.intervals[0];
+    assert_eq!((&*interval.name, interval.symbol.as_deref()), ("under_min_isr", Some("U")));
+    assert_eq!(interval.latency.count, EVENTS_MAX as u64 + 3);
+    assert!(cell.warnings.iter().any(|warning| warning.starts_with("2 events of ISRs were lost")));
+    let json = serde_json::to_string(isr).expect("plain values");
+    assert_eq!(serde_json::from_str::<super::super::isr::Isr>(&json).expect("as written"), *isr);
 }

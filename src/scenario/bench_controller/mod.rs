@@ -266,6 +266,7 @@ impl Nodes<'_> {
             // Nobody sends heartbeats here.
             session_timeout: Duration::from_secs(3600),
             metadata_append_linger: Duration::ZERO,
+            commit_delay: Duration::ZERO,
             request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
             voters,
             election_timeout: defaults::ELECTION_TIMEOUT,

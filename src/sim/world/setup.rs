@@ -12,7 +12,7 @@ use crate::sim::broker::controller_link::CLUSTER;
 use crate::sim::clients::CLIENT;
 use crate::sim::message::CallId;
 use crate::sim::options::Options;
-use crate::types::{BrokerId, HwmGate, IsrExpand, IsrWait, PartitionId, TopicId, TopicPartition};
+use crate::types::{BrokerId, PartitionId, TopicId, TopicPartition};
 
 /// The one topic.
 const TOPIC: TopicId = TopicId([7; 16]);
@@ -64,15 +64,12 @@ pub(super) fn controller_settings(options: &Options) -> ControllerSettings {
 }
 
 fn topic_configs(options: &Options) -> Vec<(String, Option<String>)> {
-    let gate = if options.hwm_gate == HwmGate::Kip966 { "kip966" } else { "legacy" };
-    let wait = if options.isr_wait == IsrWait::Controller { "controller" } else { "none" };
-    let expand = if options.isr_expand == IsrExpand::Kafka { "kafka" } else { "caught-up" };
     let values = [
         (topic_config::MIN_ISR, options.min_isr.to_string()),
         (topic_config::UNCLEAN_ELECTION, options.unclean_election.to_string()),
-        (topic_config::HWM_GATE, gate.to_owned()),
-        (topic_config::ISR_WAIT, wait.to_owned()),
-        (topic_config::ISR_EXPAND, expand.to_owned()),
+        (topic_config::HWM_GATE, options.hwm_gate.name().to_owned()),
+        (topic_config::ISR_WAIT, options.isr_wait.name().to_owned()),
+        (topic_config::ISR_EXPAND, options.isr_expand.name().to_owned()),
     ];
     let strategy =
         options.unclean_recovery.map(|it| (topic_config::UNCLEAN_RECOVERY, it.to_string()));

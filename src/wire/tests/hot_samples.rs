@@ -113,8 +113,14 @@ pub(super) fn fetch_request(version: i16) -> FetchRequest {
         log_start_offset: (version >= 5).then_some(Offset(1)),
         partition_max_bytes: 1 << 20,
         stamps: (version >= 12).then(follower_stamps),
+        durable_offset: (version >= 12).then_some(Offset(75)),
     };
-    let plain = FetchPartition { stamps: None, partition: PartitionId(4), ..partition };
+    let plain = FetchPartition {
+        stamps: None,
+        durable_offset: None,
+        partition: PartitionId(4),
+        ..partition
+    };
     FetchRequest {
         cluster_id: (version >= 12).then(|| text("cluster")),
         replica: Some(FetchingReplica {

@@ -138,8 +138,11 @@ fn schema_fetch_request(request: &FetchRequest, version: i16) -> schema::FetchRe
                 .with_last_fetched_epoch(epoch(partition.last_fetched_epoch))
                 .with_log_start_offset(partition.log_start_offset.map_or(-1, |offset| offset.0))
                 .with_partition_max_bytes(partition.partition_max_bytes);
-            with_tag(partition.stamps.is_some(), message, |message| {
+            let message = with_tag(partition.stamps.is_some(), message, |message| {
                 message.with_unknown_tagged_field(10_002, big_endian(&[7, 1, 2, 3]))
+            });
+            with_tag(partition.durable_offset.is_some(), message, |message| {
+                message.with_unknown_tagged_field(10_005, big_endian(&[75]))
             })
         });
         FetchTopic::default()

@@ -234,8 +234,7 @@ impl Cluster {
     }
 
     fn create_topic(&mut self, gate: HwmGate) {
-        let gate = if gate == HwmGate::Kip966 { "kip966" } else { "legacy" };
-        let configs = [(topic_config::MIN_ISR, "2"), (topic_config::HWM_GATE, gate)];
+        let configs = [(topic_config::MIN_ISR, "2"), (topic_config::HWM_GATE, gate.name())];
         let configs = configs.map(|(key, value)| (key.to_owned(), Some(value.to_owned())));
         let topic = controller::NewTopic {
             name: "t".to_owned(),

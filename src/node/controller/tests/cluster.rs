@@ -211,6 +211,24 @@ fn a_silent_broker_is_fenced() {
     process.stop();
 }
 
+/// The injected delay is a lower bound of every commit; batches do not queue behind each other's.
+#[test]
+fn an_injected_delay_holds_every_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let commit_delay = Duration::from_millis(60);
+    let process = Process::start(crate::config::node::ControllerConfig {
+        commit_delay,
+        ..config(dir.path())
+    });
+    let mut client = process.connect();
+    for incarnation in 1..=2 {
+        let asked = std::time::Instant::now();
+        client.register(incarnation, 1).unwrap();
+        assert!(asked.elapsed() >= commit_delay, "{:?}", asked.elapsed());
+    }
+    process.stop();
+}
+
 #[test]
 fn requests_within_the_linger_share_an_append() {
     let dir = tempfile::tempdir().unwrap();
@@ -250,7 +268,8 @@ fn topics_are_refused_created_and_deleted_in_every_version() {
     three_brokers(&mut client);
     for version in 2..=7 {
         let refused = client.ask(version, create_topic("t", 1, &[("ackmark.hwm.gate", "off")]));
-        let message = "ackmark.hwm.gate = off: must be kip966 or legacy".to_owned();
+        let message =
+            "ackmark.hwm.gate = off: must be kip966, legacy, maximal-isr or soft".to_owned();
         assert_eq!(created(refused), (ErrorCode::InvalidConfig, Some(message)));
         let answer = created(client.ask(version, create_topic("t", 1, &[])));
         assert_eq!(answer, (ErrorCode::None, None));

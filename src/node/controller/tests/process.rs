@@ -40,6 +40,7 @@ pub(in crate::node::controller) fn config(data_dir: &Path) -> ControllerConfig {
         data_dir: data_dir.to_owned(),
         session_timeout: Duration::from_secs(3600),
         metadata_append_linger: Duration::ZERO,
+        commit_delay: Duration::ZERO,
         request_bytes_max: 1 << 20,
         voters: Vec::new(),
         election_timeout: Duration::from_millis(500),
@@ -250,6 +251,7 @@ pub(super) fn fetch_request(
         log_start_offset: None,
         partition_max_bytes: 1 << 20,
         stamps: None,
+        durable_offset: None,
     };
     FetchRequest {
         cluster_id: Some(StrBytes::from_static_str(CLUSTER)),

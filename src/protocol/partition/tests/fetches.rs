@@ -79,6 +79,8 @@ fn a_deadline_at_or_before_now_never_parks() {
         offset: Offset(10),
         current_leader_epoch: None,
         last_fetched_epoch: None,
+        durable_offset: None,
+        wants_records: true,
     };
     let (request, deadline) = (machine.request(), machine.now());
     let out = machine.step(Input::Fetch { request, fetch, deadline });

@@ -29,7 +29,12 @@ fn naive(state: &State) -> Option<i64> {
         IsrWait::Controller => (&state.committed, &state.committed | proposed),
         IsrWait::None => (proposed, proposed.clone()),
     };
-    if state.gate == HwmGate::Kip966 && counted.len() < state.min_isr {
+    let gate_sees = match state.gate {
+        HwmGate::Legacy => usize::MAX,
+        HwmGate::MaximalIsr => waited.len(),
+        HwmGate::Kip966 | HwmGate::Soft => counted.len(),
+    };
+    if gate_sees < state.min_isr {
         return None;
     }
     waited.extend(
@@ -68,7 +73,10 @@ fn decided(state: &State) -> HighWatermark {
     let isr = isr_state(state);
     let question = Question {
         gate: state.gate,
-        isr_count: isr.counted(state.wait),
+        isr_count: match state.gate {
+            HwmGate::MaximalIsr => isr.maximal_count(state.wait),
+            _ => isr.counted(state.wait),
+        },
         min_isr: state.min_isr,
         high_watermark: Offset(state.high_watermark),
         durable_offset: Offset(state.durable),
@@ -127,7 +135,7 @@ fn pairs(range: std::ops::Range<i64>) -> impl Iterator<Item = (i64, i64)> {
 }
 
 fn modes() -> impl Iterator<Item = (HwmGate, IsrWait, usize)> {
-    let gates = [HwmGate::Kip966, HwmGate::Legacy];
+    let gates = [HwmGate::Kip966, HwmGate::Legacy, HwmGate::MaximalIsr, HwmGate::Soft];
     let waits = [IsrWait::Controller, IsrWait::None];
     gates.into_iter().flat_map(move |gate| {
         waits.into_iter().flat_map(move |wait| (1..4).map(move |min_isr| (gate, wait, min_isr)))
@@ -148,8 +156,8 @@ fn the_decision_equals_the_naive_model_in_every_small_state() {
         advances += u32::from(moved_to.is_some());
         gated += u32::from(matches!(decision, HighWatermark::Hold(Hold::UnderMinIsr { .. })));
     });
-    // 13 ISR states x 12 modes x 16 offsets x 25 ends x 4 joining.
-    assert_eq!(states, 13 * 12 * 16 * 25 * 4);
+    // 13 ISR states x 24 modes x 16 offsets x 25 ends x 4 joining.
+    assert_eq!(states, 13 * 24 * 16 * 25 * 4);
     assert!(advances > 0 && gated > 0, "{advances} advances, {gated} gated");
 }
 
@@ -157,7 +165,7 @@ fn the_decision_equals_the_naive_model_in_every_small_state() {
 #[test]
 fn under_isr_wait_controller_a_pending_change_never_moves_the_high_watermark_further() {
     every_state(|state| {
-        if state.wait != IsrWait::Controller {
+        if state.wait != IsrWait::Controller || state.gate == HwmGate::MaximalIsr {
             return;
         }
         let without = State { proposed: None, ..state.clone() };

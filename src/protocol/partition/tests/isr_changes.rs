@@ -273,3 +273,106 @@ fn a_new_epoch_of_the_same_leader_restarts_the_previous_fetch_rule() {
     machine.fetch(2, 20);
     assert_eq!(machine.high_watermark(), 20);
 }
+
+/// spec/kip966.md 5.3, gate modes: high watermark with an ISR of one under min ISR 2, with the
+/// expansion that would open the gate pending, and with it committed.
+#[test]
+fn when_each_gate_lets_the_high_watermark_pass() {
+    let rows = [
+        (HwmGate::Legacy, [15, 15, 15]),
+        (HwmGate::Kip966, [10, 10, 15]),
+        (HwmGate::MaximalIsr, [10, 15, 15]),
+        (HwmGate::Soft, [10, 10, 15]),
+    ];
+    for (hwm_gate, expected) in rows {
+        let settings = Settings { hwm_gate, ..settings(2) };
+        let mut machine = Machine::leader(settings, &[1, 2, 3], &[1]);
+        machine.produce(Acks::Leader, 5);
+        machine.durable(15);
+        let alone = machine.high_watermark();
+        machine.fetch(2, 15);
+        assert!(machine.last_proposal().is_some(), "{hwm_gate:?}");
+        let pending = machine.high_watermark();
+        // Whatever the gate, admission asks for the committed ISR.
+        let (request, out) = machine.produce(Acks::All, 1);
+        let refused = Some(Err(ErrorCode::NotEnoughReplicas));
+        assert_eq!(produce_answer(&out, request), refused, "{hwm_gate:?}");
+        machine.commit_proposal(2);
+        assert_eq!([alone, pending, machine.high_watermark()], expected, "{hwm_gate:?}");
+    }
+}
+
+/// The maximal ISR of a pending shrink is the committed one: only additions open that gate early.
+#[test]
+fn a_pending_shrink_opens_no_gate() {
+    let settings = Settings { hwm_gate: HwmGate::MaximalIsr, ..settings(2) };
+    let mut machine = Machine::leader_in_sync(settings, &[1, 2, 3], &[1, 2, 3]);
+    machine.produce(Acks::Leader, 5);
+    machine.durable(15);
+    machine.fetch(2, 15);
+    machine.now_ms += LAG_MS;
+    machine.fetch(2, 15);
+    machine.tick_at(START_MS + 2 * LAG_MS);
+    assert_eq!(machine.last_proposal().map(|proposal| proposal.isr.len()), Some(2));
+    assert_eq!(machine.high_watermark(), 10);
+    machine.commit_proposal(2);
+    assert_eq!(machine.high_watermark(), 15);
+}
+
+/// Follower 2 fell behind before follower 3; the gate decides who is proposed to stay.
+#[test]
+fn a_soft_gate_keeps_lagging_members_that_min_isr_needs() {
+    let rows: [(HwmGate, usize, Option<&[i32]>); 6] = [
+        (HwmGate::Kip966, 2, Some(&[1])),
+        (HwmGate::MaximalIsr, 2, Some(&[1])),
+        (HwmGate::Legacy, 3, Some(&[1])),
+        (HwmGate::Soft, 1, Some(&[1])),
+        (HwmGate::Soft, 2, Some(&[1, 3])),
+        (HwmGate::Soft, 3, None),
+    ];
+    for (hwm_gate, min_isr, proposed) in rows {
+        let settings = Settings { hwm_gate, ..settings(min_isr) };
+        let mut machine = Machine::leader_in_sync(settings, &[1, 2, 3], &[1, 2, 3]);
+        machine.now_ms += 10;
+        machine.fetch(3, 10);
+        machine.produce(Acks::Leader, 5);
+        machine.durable(15);
+        machine.tick_at(START_MS + 3 * LAG_MS);
+        let isr = machine
+            .last_proposal()
+            .map(|proposal| proposal.isr.iter().map(|&(id, _)| id.0).collect::<Vec<_>>());
+        assert_eq!(isr.as_deref(), proposed, "{hwm_gate:?}, min ISR {min_isr}");
+    }
+}
+
+/// What an observer is told of a pending change: who, and since when it was to be seen.
+#[test]
+fn a_pending_change_tells_since_when_it_was_due() {
+    let mut machine = Machine::leader(settings(2), &[1, 2, 3], &[1]);
+    let fetch_at = |machine: &mut Machine, ms: u64, id: i32| {
+        machine.now_ms = START_MS + ms;
+        machine.fetch(id, 10);
+    };
+    assert_eq!(machine.partition.pending_isr(), None);
+    fetch_at(&mut machine, 10, 3);
+    // Follower 2 is to join too, and waits for the decision on follower 3.
+    fetch_at(&mut machine, 20, 2);
+    fetch_at(&mut machine, 30, 2);
+    let told = machine.partition.pending_isr().expect("follower 3 joins");
+    assert_eq!((told.is_expand, &told.members[..]), (true, &ids(&[3])[..]));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 10)));
+    machine.commit_proposal(2);
+    fetch_at(&mut machine, 40, 2);
+    let told = machine.partition.pending_isr().expect("follower 2 joins");
+    assert_eq!((told.isr_before, told.isr_after, told.min_isr), (2, 3, 2));
+    assert_eq!(told.members, ids(&[2]));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 20)), "not the fetch that found it free");
+    machine.commit_proposal(3);
+
+    fetch_at(&mut machine, 50, 3);
+    machine.produce(Acks::Leader, 1);
+    machine.tick_at(START_MS + 3 * LAG_MS);
+    let told = machine.partition.pending_isr().expect("both are behind");
+    assert_eq!((told.is_expand, told.members), (false, ids(&[3, 2])));
+    assert_eq!(told.detected_at, Some(at_ms(START_MS + 40)), "who is behind the longest");
+}

@@ -5,6 +5,7 @@ mod fetches;
 mod followers;
 mod high_watermark_model;
 mod isr_changes;
+mod pipeline;
 mod produces;
 mod simulation;
 mod vectors;
@@ -40,6 +41,8 @@ fn settings(min_isr: usize) -> Settings {
         isr_wait: IsrWait::Controller,
         isr_expand: IsrExpand::Kafka,
         produce_under_min_isr: ProduceUnderMinIsr::Wait,
+        fetch_pipeline: FetchPipeline::Classic,
+        serve_followers: ServeFollowers::BeforeSync,
         lag_time_max: Duration::from_millis(LAG_MS),
         fetch_backoff: Duration::from_millis(BACKOFF_MS),
     }
@@ -163,9 +166,18 @@ impl Machine {
         current_leader_epoch: Option<LeaderEpoch>,
         last_fetched_epoch: Option<LeaderEpoch>,
     ) -> (RequestId, Vec<Output>) {
+        self.send(Fetch {
+            fetcher,
+            offset: Offset(offset),
+            current_leader_epoch,
+            last_fetched_epoch,
+            durable_offset: None,
+            wants_records: true,
+        })
+    }
+
+    fn send(&mut self, fetch: Fetch) -> (RequestId, Vec<Output>) {
         let request = self.request();
-        let offset = Offset(offset);
-        let fetch = Fetch { fetcher, offset, current_leader_epoch, last_fetched_epoch };
         let deadline = at_ms(self.now_ms + 500);
         let out = self.step(Input::Fetch { request, fetch, deadline });
         (request, out)

@@ -1,8 +1,9 @@
 //! Three replicas and a small controller in memory under a seed: messages are lost and reordered,
 //! brokers die with their unsynced tail, leaders change. Leaders are chosen from the ISR only.
 //!
-//! After every step: no record acknowledged under `acks=all` is missing from the durable log of an
-//! ISR member, and the committed prefix never changes. In the end faults stop and it must heal.
+//! After every step: no record acknowledged under `acks=all`, and none below the high watermark of
+//! any leader so far, is missing from the durable log of an ISR member, and the committed prefix
+//! never changes. Half of the seeds fetch pipelined, some serve followers after the leader's sync. In the end faults stop and it must heal.
 
 mod broker;
 mod controller;
@@ -44,12 +45,19 @@ fn simulate(seed: u64, isr_wait: IsrWait) -> Result<World, String> {
     let fails = random.percent(50);
     let produce_under_min_isr =
         if fails { ProduceUnderMinIsr::Fail } else { ProduceUnderMinIsr::Wait };
+    let pipelined = random.percent(50);
+    let fetch_pipeline = if pipelined { FetchPipeline::Pipelined } else { FetchPipeline::Classic };
+    let after = random.percent(30);
+    let serve_followers =
+        if after { ServeFollowers::AfterSync } else { ServeFollowers::BeforeSync };
     let settings = Settings {
         produce_under_min_isr,
         min_isr: 2,
         hwm_gate: HwmGate::Kip966,
         isr_wait,
         isr_expand,
+        fetch_pipeline,
+        serve_followers,
         lag_time_max: Duration::from_millis(400),
         fetch_backoff: Duration::from_millis(50),
     };
@@ -71,6 +79,7 @@ fn simulate(seed: u64, isr_wait: IsrWait) -> Result<World, String> {
 fn no_acknowledged_record_is_lost_and_the_replicas_heal() {
     let (mut acknowledged, mut elections, mut expands, mut shrinks, mut truncations) =
         (0, 0, 0, 0, 0);
+    let mut acknowledgements = 0;
     for seed in 0..SEEDS {
         let result = std::panic::catch_unwind(|| simulate(seed, IsrWait::Controller));
         let world = match result {
@@ -86,10 +95,12 @@ fn no_acknowledged_record_is_lost_and_the_replicas_heal() {
         expands += world.isr_counters().expands;
         shrinks += world.isr_counters().shrinks;
         truncations += world.truncations();
+        acknowledgements += world.acknowledgements;
     }
     // The faults did happen.
     assert!(acknowledged > 10 * usize::try_from(SEEDS).unwrap(), "{acknowledged} acknowledged");
     assert!(elections > SEEDS && truncations > SEEDS, "{elections}, {truncations} truncations");
+    assert!(acknowledgements > SEEDS, "{acknowledgements} beside a fetch");
     assert!(expands > SEEDS && shrinks > SEEDS, "{expands} expands, {shrinks} shrinks");
 }
 

@@ -32,7 +32,7 @@ impl World {
     }
 
     /// The oracle: what the last steps found, and that every ISR member durably holds every
-    /// acknowledged record.
+    /// acknowledged record and everything any leader has committed.
     pub(super) fn check(&mut self) -> Result<(), String> {
         if let Some(broken) = self.broken.take() {
             return Err(broken);
@@ -48,6 +48,10 @@ impl World {
             };
             if let Some(lost) = self.acknowledged.iter().find(|batch| !holds(batch)) {
                 return Err(format!("acknowledged record {lost:?} missing on {}", broker.id));
+            }
+            if durable.get(..self.committed.len()) != Some(&self.committed[..]) {
+                let (id, end) = (broker.id, self.committed.len());
+                return Err(format!("committed up to {end}, not durable there on {id}"));
             }
         }
         Ok(())

@@ -29,6 +29,12 @@ pub(super) enum Message {
         fetch: FollowerFetch,
         result: Response,
     },
+    /// Beside a fetch in flight: it is never answered.
+    Acknowledge {
+        from: BrokerId,
+        life: BrokerEpoch,
+        fetch: FollowerFetch,
+    },
     Alter {
         from: BrokerId,
         life: BrokerEpoch,
@@ -62,6 +68,8 @@ pub(super) struct World {
     /// The first contradiction found.
     pub(super) broken: Option<String>,
     pub(super) truncations: u64,
+    /// Acknowledgements sent while a fetch was in flight.
+    pub(super) acknowledgements: u64,
     pub(super) counters: IsrCounters,
     pub(super) out: Vec<Output>,
 }
@@ -84,6 +92,7 @@ impl World {
             committed: Vec::new(),
             broken: None,
             truncations: 0,
+            acknowledgements: 0,
             counters: IsrCounters::default(),
             out: Vec::new(),
         };
@@ -238,7 +247,10 @@ impl World {
 
     pub(super) fn deliver(&mut self, message: Message) {
         match message {
-            Message::Fetch { from, life, fetch } => self.serve_fetch(from, life, fetch),
+            Message::Fetch { from, life, fetch } => self.serve_fetch(from, life, fetch, true),
+            Message::Acknowledge { from, life, fetch } => {
+                self.serve_fetch(from, life, fetch, false);
+            }
             Message::Answer { to, life, fetch, result } => {
                 self.take_answer(to, life, fetch, result);
             }
@@ -268,6 +280,7 @@ impl World {
         match message {
             Message::Fetch { from, life, fetch } => self.fail_fetch(from, life, fetch),
             Message::Answer { to, life, fetch, .. } => self.fail_fetch(to, life, fetch),
+            Message::Acknowledge { .. } => {}
             Message::Alter { .. } => self.messages.push(message),
             Message::Altered { to, life, proposal, .. } => {
                 self.messages.push(Message::Alter { from: to, life, proposal });
@@ -280,13 +293,23 @@ impl World {
         self.messages.push(Message::Answer { to, life, fetch, result });
     }
 
-    fn serve_fetch(&mut self, from: BrokerId, life: BrokerEpoch, fetch: FollowerFetch) {
+    fn serve_fetch(
+        &mut self,
+        from: BrokerId,
+        life: BrokerEpoch,
+        fetch: FollowerFetch,
+        wants_records: bool,
+    ) {
         let leader = index(fetch.leader);
-        if !self.brokers[leader].alive {
-            return self.fail_fetch(from, life, fetch);
+        match (self.brokers[leader].alive, wants_records) {
+            (false, true) => return self.fail_fetch(from, life, fetch),
+            (false, false) => return,
+            (true, _) => {}
         }
         let request = self.request();
-        self.brokers[leader].unanswered.push(FetchRequest { request, from, life, fetch });
+        if wants_records {
+            self.brokers[leader].unanswered.push(FetchRequest { request, from, life, fetch });
+        }
         let input = Input::Fetch {
             request,
             fetch: Fetch {
@@ -298,6 +321,8 @@ impl World {
                 offset: fetch.offset,
                 current_leader_epoch: Some(fetch.leader_epoch),
                 last_fetched_epoch: fetch.last_fetched_epoch,
+                durable_offset: fetch.durable_offset,
+                wants_records,
             },
             deadline: at_ms(self.now_ms + 40),
         };
@@ -368,6 +393,14 @@ impl World {
                 broker.log.truncate(to);
             }
             Output::FetchFromLeader(fetch) => broker.next_fetch = Some(fetch),
+            Output::Acknowledge(fetch) => match &mut broker.next_fetch {
+                Some(unsent) => unsent.durable_offset = fetch.durable_offset,
+                None => {
+                    self.acknowledgements += 1;
+                    let (from, life) = (broker.id, broker.life);
+                    self.messages.push(Message::Acknowledge { from, life, fetch });
+                }
+            },
             Output::Restart { .. } | Output::AskLeaderOffsets => {
                 panic!("{output:?} although every election was clean");
             }
@@ -378,7 +411,11 @@ impl World {
     fn answer_fetch(&mut self, leader: usize, request: RequestId, answer: FetchAnswer) {
         let broker = &mut self.brokers[leader];
         let position = broker.unanswered.iter().position(|asked| asked.request == request);
-        let asked = broker.unanswered.swap_remove(position.expect("answered once"));
+        let Some(position) = position else {
+            assert!(answer.offset == answer.until, "an acknowledgement asks for nothing");
+            return;
+        };
+        let asked = broker.unanswered.swap_remove(position);
         let result = match answer.error {
             ErrorCode::None => Ok((answer, broker.read(&answer, &mut self.random))),
             error => Err(error),
