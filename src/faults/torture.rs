@@ -60,13 +60,18 @@ impl Round {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         random.set_stream(self.number);
         let mode = MODES[(self.number % MODES.len() as u64) as usize];
+        // Every combination comes up within 24 rounds.
+        let controllers = [1, 3][(self.number % 2) as usize];
+        let fetch_pipeline = ["classic", "pipelined"][(self.number / 2 % 2) as usize];
+        let serve_followers = ["before", "after"][(self.number / 4 % 2) as usize];
         let load_seed = self.seed.wrapping_add(self.number) & i64::MAX as u64;
         let length_ms = self.length.as_millis();
         let mut text = format!(
             "name = \"torture\"\n\n\
              [cluster]\nsegment_bytes = \"4MiB\"\nsession_timeout = \"1s\"\n\
              heartbeat_interval = \"100ms\"\nreplica_lag_time_max = \"1s\"\n\
-             replica_fetch_backoff = \"50ms\"\n\n\
+             replica_fetch_backoff = \"50ms\"\ncontrollers = {controllers}\n\
+             fetch_pipeline = \"{fetch_pipeline}\"\nserve_followers = \"{serve_followers}\"\n\n\
              [load]\nwarmup = \"200ms\"\nduration = \"{length_ms}ms\"\nrepeats = 1\n\
              seed = {load_seed}\nrequest_timeout = \"1s\"\nretry = \"if-refused\"\n\n\
              [matrix]\nacks = [\"all\"]\ndurability = [\"{mode}\"]\nrate = [\"600/s\"]\n\
@@ -118,15 +123,23 @@ mod tests {
     #[test]
     fn every_round_is_a_good_workload_and_rounds_reach_every_kind() {
         let mut kinds = std::collections::BTreeSet::new();
+        let mut ways = std::collections::HashSet::new();
         for number in 0..30 {
             let text = round(7, number).workload();
             let workload = Workload::from_text(Path::new("torture.toml"), &text);
             let workload = workload.unwrap_or_else(|error| panic!("{error}\n{text}"));
             assert!(workload.matrix.durabilities.iter().all(|mode| mode.is_synced()), "{text}");
             assert!(workload.faults.len() > 10, "{text}");
+            ways.insert((
+                workload.cluster.controllers,
+                workload.matrix.durabilities.clone(),
+                workload.matrix.fetch_pipelines.clone(),
+                workload.matrix.serve_followers.clone(),
+            ));
             kinds.extend(workload.faults.iter().map(|fault| fault.kind.name()));
         }
         assert_eq!(kinds.len(), 10, "{kinds:?}");
+        assert_eq!(ways.len(), 24, "{ways:?}");
     }
 
     #[test]
