@@ -3,7 +3,7 @@
 //! Reading order: [`child`] (one node as a child process), `member` (its lives), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
-//! (what goes wrong meanwhile), `audit` (whether anything was lost), [`progress`] (what is told
+//! (what goes wrong meanwhile), `leader_watch` (what followed a lost leader), `audit` (whether anything was lost), [`progress`] (what is told
 //! meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
 //! real processes on loopback; nothing here is a shortcut. [`local_cluster`] keeps a cluster for
 //! somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
@@ -20,6 +20,7 @@ pub mod drive;
 mod faulted;
 pub mod floors;
 mod injector;
+mod leader_watch;
 pub mod local_cluster;
 mod member;
 pub mod partitions;

@@ -11,7 +11,9 @@ use crate::config::node_file::alter_partition;
 use crate::config::read::{ConfigError, Field, List, Source, whole};
 use crate::config::units::Scalar;
 use crate::config::{defaults, units};
-use crate::types::{Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait};
+use crate::types::{
+    Acks, CommitRoute, DurabilityMode, EngineKind, Flush, HwmGate, IsrWait, UncleanRecovery,
+};
 
 use super::fault::{self, RawFault};
 use super::{Arrival, Cluster, CommitRouteChoice, Load, Matrix, Pacing, Retry, Workload};
@@ -41,6 +43,7 @@ struct RawCluster {
     brokers: Field,
     replication_factor: Field,
     min_isr: Field,
+    unclean_recovery: Field,
     engine: Field,
     shards: Field,
     pin: Field,
@@ -185,6 +188,12 @@ fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, Confi
         brokers,
         replication_factor,
         min_isr,
+        unclean_recovery: source.or(
+            "cluster.unclean_recovery",
+            &raw.unclean_recovery,
+            UncleanRecovery::Balanced,
+            units::choice(&UncleanRecovery::ALL),
+        )?,
         shards: source.count("cluster.shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
         pin: source.or("cluster.pin", &raw.pin, defaults::PIN, units::flag)?,
         segment_bytes,

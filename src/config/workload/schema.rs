@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::config::{defaults, units};
-use crate::types::{AlterPartitionPolicy, Compat, DurabilityMode, EngineKind};
+use crate::types::{AlterPartitionPolicy, Compat, DurabilityMode, EngineKind, UncleanRecovery};
 
 use super::Retry;
 use super::fault::WORDS;
@@ -48,7 +48,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-fn cluster() -> [Key; 22] {
+fn cluster() -> [Key; 23] {
     let memory = |default| size(1 << 20..=1 << 36, default);
     [
         (
@@ -66,6 +66,12 @@ fn cluster() -> [Key; 22] {
             "min_isr",
             "min.insync.replicas; at most replication_factor.",
             count(1..=64, defaults::MIN_ISR),
+        ),
+        (
+            "unclean_recovery",
+            "unclean.recovery.strategy; Proactive sets unclean.leader.election.enable too, which is \
+             all that counts below elr_level 2.",
+            choice(&UncleanRecovery::ALL, UncleanRecovery::Balanced),
         ),
         (
             "engine",

@@ -164,7 +164,7 @@ impl Producers {
                 .find(|producer| producer.broker == leader && producer.slot == slot);
             match known {
                 Some(producer) => {
-                    producer.link.redirect(address);
+                    producer.link.moved_to(address);
                     producer.partitions.push(partition);
                 }
                 None => self.producers.push(Producer {

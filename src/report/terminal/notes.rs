@@ -228,7 +228,7 @@ pub(super) fn warnings(result: &RunResult) -> String {
     titled("before you believe a figure", lines)
 }
 
-fn titled(title: &str, lines: Vec<String>) -> String {
+pub(super) fn titled(title: &str, lines: Vec<String>) -> String {
     if lines.is_empty() {
         return String::new();
     }
@@ -236,7 +236,7 @@ fn titled(title: &str, lines: Vec<String>) -> String {
 }
 
 /// A row below a title: the cell's name in a column, the text wrapped beside it.
-fn hanging(name: &str, text: &str) -> String {
+pub(super) fn hanging(name: &str, text: &str) -> String {
     hanging_plain(&format!("  {name:<25} "), text)
 }
 
