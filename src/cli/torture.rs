@@ -12,6 +12,7 @@ use crate::faults::loop_disk;
 use crate::faults::torture::Round;
 use crate::results::schema::{Check, RunResult, Status};
 use crate::scenario::progress::Progress;
+use crate::scenario::reason::with_sources;
 use crate::scenario::run::{self, Settings};
 
 use super::exit::{Exit, Failure};
@@ -45,11 +46,12 @@ pub struct TortureArguments {
 pub fn run(arguments: &TortureArguments) -> Result<Exit, Failure> {
     let stop = signals::stop_flag()?;
     let until = Instant::now() + Duration::from_secs(60 * arguments.minutes);
-    let can_lose_page_cache = loop_disk::is_available();
+    let page_cache_loss = loop_disk::try_in(&arguments.data);
     let mut campaign = Campaign::default();
-    if !can_lose_page_cache {
-        super::say("ackmark: no page-cache loss here: it needs root and loop devices");
+    if let Err(error) = &page_cache_loss {
+        super::say(&format!("ackmark: no page-cache loss here: {}", with_sources(error)));
     }
+    let can_lose_page_cache = page_cache_loss.is_ok();
     for number in 0.. {
         let length = if arguments.quick { QUICK_ROUND } else { ROUND };
         let round = Round { seed: arguments.seed, number, length, can_lose_page_cache };

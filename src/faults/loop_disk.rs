@@ -30,6 +30,8 @@ const SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
 const NO_LOG_FLUSH: u32 = 2;
 /// A process that was killed may keep files open until the kernel has ended its io_uring.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(10);
+/// Enough for a file system.
+const TRIED_BYTES: u64 = 16 << 20;
 const UNMOUNT_AGAIN: Duration = Duration::from_millis(5);
 
 /// Why such a disk cannot be had, or failed.
@@ -57,14 +59,25 @@ pub enum LoopDiskError {
     },
 }
 
-/// Whether this user and machine can make such disks; tried, not guessed, on a thread of its own.
-pub fn is_available() -> bool {
-    let tried = thread::spawn(|| {
-        enter_mount_namespace().is_ok()
-            && run("losetup", &["--find"]).is_ok()
-            && run("mkfs.ext4", &["-V"]).is_ok()
+/// Whether this user and machine can make such disks in `folder`: one is made there and cut, on a
+/// thread of its own.
+///
+/// # Errors
+/// Why not.
+pub fn try_in(folder: &Path) -> Result<(), LoopDiskError> {
+    let scratch = folder.join(format!("loop-disk-{}", std::process::id()));
+    let tried = thread::scope(|scope| {
+        let make = || {
+            enter_mount_namespace()?;
+            let image = scratch.with_extension("image");
+            let disk = LoopDisk::create(&image, &scratch, TRIED_BYTES)?;
+            disk.cut().map(drop)
+        };
+        scope.spawn(make).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    tried.join().unwrap_or(false)
+    // It may not have come to be.
+    let _ = (fs::remove_dir(&scratch), fs::remove_file(scratch.with_extension("image")));
+    tried
 }
 
 /// Gives the calling thread, and whatever it starts from now on, a mount namespace of its own: what

@@ -1,5 +1,6 @@
 //! From a workload's faults to steps in time. Pure: no clock, no process, no unseeded chance.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -49,9 +50,45 @@ pub fn steps(faults: &[Fault], length: Duration) -> Vec<Step> {
             }
         }
     }
-    // What is over makes room for what begins at the same time.
-    steps.sort_by_key(|step| (step.at, step.act == Act::Inject));
+    in_order(&mut steps);
     steps
+}
+
+/// When an injection of `fault` is planned.
+pub fn planned_at(fault: &Fault, occurrence: u64) -> Duration {
+    let periods = u32::try_from(occurrence).unwrap_or(u32::MAX);
+    fault.every.map_or(fault.at, |every| fault.at + every * periods)
+}
+
+/// `injection`, of `fault`, comes at `now` and not when it was planned: of `steps`, its recovery moves
+/// with it, so that the fault lasts as long as planned; in a measured part of `length`.
+pub fn delay_recovery(
+    steps: &mut VecDeque<Step>,
+    fault: &Fault,
+    injection: &Step,
+    now: Duration,
+    length: Duration,
+) {
+    let Some(lasts) = fault.lasts else { return };
+    let is_its = |step: &&mut Step| {
+        (step.act, step.fault, step.occurrence)
+            == (Act::Recover, injection.fault, injection.occurrence)
+    };
+    if let Some(recovery) = steps.iter_mut().find(is_its) {
+        recovery.at = (now + lasts).min(length);
+        in_order(steps.make_contiguous());
+    }
+}
+
+/// What is over makes room for what begins at the same time.
+fn in_order(steps: &mut [Step]) {
+    steps.sort_by_key(|step| (step.at, step.act == Act::Inject));
+}
+
+/// `injection` cannot be made yet: it comes again at `at`, which is before the load ends.
+pub fn again(steps: &mut VecDeque<Step>, injection: Step, at: Duration) {
+    steps.push_back(Step { at, ..injection });
+    in_order(steps.make_contiguous());
 }
 
 /// One of `candidates`, by the seed and the injection alone; `None` if there is none.
@@ -106,6 +143,24 @@ mod tests {
         use Act::{Inject, Recover};
         let planned = planned(&[fault(4, None, Some(1)), fault(2, None, Some(2))]);
         assert_eq!(planned, [(2, 1, Inject), (4, 1, Recover), (4, 0, Inject), (5, 0, Recover)]);
+    }
+
+    #[test]
+    fn a_late_fault_lasts_as_long_as_planned_but_not_longer_than_the_load() {
+        use Act::{Inject, Recover};
+        let faults = [fault(1, Some(5), Some(2)), fault(4, None, None)];
+        let mut left: VecDeque<Step> = steps(&faults, 10 * S).into();
+        let first = left.pop_front().expect("the first injection");
+        delay_recovery(&mut left, &faults[0], &first, 4 * S, 10 * S);
+        let times: Vec<_> = left.iter().map(|s| (s.at.as_secs(), s.fault, s.act)).collect();
+        let expected =
+            [(4, 1, Inject), (6, 0, Recover), (6, 0, Inject), (8, 0, Recover), (10, 1, Recover)];
+        assert_eq!(times, expected, "its own recovery moved, from 3, and no other");
+        delay_recovery(&mut left, &faults[0], &first, 9 * S, 10 * S);
+        assert_eq!(left.iter().map(|s| s.at.as_secs()).collect::<Vec<_>>(), [4, 6, 8, 10, 10]);
+        again(&mut left, first, 7 * S);
+        assert_eq!((left[2].at, left[2].act), (7 * S, Inject));
+        assert_eq!((planned_at(&faults[0], 1), planned_at(&faults[1], 0)), (6 * S, 4 * S));
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! One node as a child process: started, announced, stopped by signal, killed at the latest when
-//! its parent ends.
+//! One node as a child process: a port found, started, announced, stopped by signal, killed at the
+//! latest when its parent ends.
 //!
 //! The only file of this room that says `unsafe`: two system calls std does not offer.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child as Process, ChildStdout, Command, ExitStatus, Stdio};
@@ -13,6 +13,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// How long a node may take until it listens: a broker that recovers a long log needs it.
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node may take to stop.
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How often a stopping child is looked at. No figure depends on it.
 const POLL: Duration = Duration::from_millis(2);
 /// Lines of a child's error output that a message repeats.
@@ -212,17 +216,17 @@ impl Child {
         }
     }
 
-    /// Waits for the end of a child that was asked to stop; kills it when `deadline` passes first
-    /// and says so.
-    pub fn stopped(mut self, deadline: Instant) -> Stop {
+    /// Waits for the end of a child that was asked to stop; kills it when `deadline` passes first.
+    /// A complaint if it did not end in an orderly way.
+    pub fn stopped(mut self, deadline: Instant) -> Option<String> {
         loop {
             match self.process.try_wait() {
-                Ok(Some(status)) if status.success() => return Stop::Orderly,
-                Ok(Some(status)) => return Stop::Failed(self.ended(status)),
+                Ok(Some(status)) if status.success() => return None,
+                Ok(Some(status)) => return Some(self.ended(status).to_string()),
                 Ok(None) if Instant::now() < deadline => thread::sleep(POLL),
                 Ok(None) | Err(_) => {
                     self.kill();
-                    return Stop::Killed;
+                    return Some(format!("{} did not stop in time and was killed", self.name()));
                 }
             }
         }
@@ -251,15 +255,22 @@ impl Drop for Child {
     }
 }
 
-/// How a child that was asked to stop ended.
-#[derive(Debug)]
-pub enum Stop {
-    /// With status 0.
-    Orderly,
-    /// With another status.
-    Failed(ChildError),
-    /// Not in time, so it was killed.
-    Killed,
+/// Asks all to stop, then waits for each. What did not end in an orderly way is named in the answer.
+pub fn stop_all(children: impl IntoIterator<Item = Child>) -> Vec<String> {
+    let mut children: Vec<Child> = children.into_iter().collect();
+    let deadline = Instant::now() + STOP_PATIENCE;
+    children.iter_mut().for_each(Child::ask_to_stop);
+    children.into_iter().filter_map(|child| child.stopped(deadline)).collect()
+}
+
+/// Addresses for nodes that others must know before they listen, and that are theirs again after a
+/// restart. They were free a moment ago, and differ: each is held until all are found.
+///
+/// # Errors
+/// The system's, if no port is left.
+pub fn free_addresses(ip: Ipv4Addr, count: usize) -> io::Result<Vec<SocketAddr>> {
+    let held: io::Result<Vec<_>> = (0..count).map(|_| TcpListener::bind((ip, 0))).collect();
+    held?.iter().map(TcpListener::local_addr).collect()
 }
 
 /// A thread that hands on the first line and reads the rest away, so that the child never blocks on
@@ -323,77 +334,4 @@ fn signal(pid: u32, number: libc::c_int) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A child that runs a shell script instead of a node: role and config become its arguments.
-    fn script(folder: &Path, text: &str) -> Child {
-        let executable = folder.join("node.sh");
-        fs::write(&executable, format!("#!/bin/sh\n{text}\n")).expect("a writable folder");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&executable, mode).expect("our own file");
-        Child::start(Launch {
-            name: "broker-1".to_owned(),
-            executable,
-            role: "broker",
-            config: folder.join("broker-1.toml"),
-            log: folder.join("broker-1.log"),
-            takes_orders: true,
-        })
-        .expect("a shell starts")
-    }
-
-    const PATIENCE: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn a_child_announces_itself_and_stops_when_asked() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let text = r#"trap 'exit 0' TERM; echo '{"listening":"127.0.0.1:9"}'; while :; do sleep 0.01; done"#;
-        let mut child = script(folder.path(), text);
-        assert_eq!(child.listening(PATIENCE).expect("an address").port(), 9);
-        child.check_running().expect("it waits to be stopped");
-        child.ask_to_stop();
-        let stop = child.stopped(Instant::now() + PATIENCE);
-        assert!(matches!(stop, Stop::Orderly), "{stop:?}");
-    }
-
-    #[test]
-    fn a_child_that_ends_is_reported_with_its_own_words() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut child = script(folder.path(), "echo 'no such disk' >&2; exit 3");
-        let error = child.listening(PATIENCE).expect_err("it ended").to_string();
-        assert_eq!(error, "broker-1 ended with exit status: 3:\n  no such disk");
-    }
-
-    #[test]
-    fn a_child_that_says_something_else_is_refused() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut child = script(folder.path(), "echo hello; sleep 60");
-        let error = child.listening(PATIENCE).expect_err("no address").to_string();
-        assert_eq!(error, "broker-1 announced `hello`: must be {\"listening\":\"ip:port\"}");
-    }
-
-    #[test]
-    fn an_order_is_obeyed_once_it_is_said_back() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let text =
-            r#"echo '{"listening":"127.0.0.1:9"}'; read a; echo "$a"; read b; echo no; read c"#;
-        let mut child = script(folder.path(), text);
-        child.listening(PATIENCE).expect("an address");
-        child.order("disk full", PATIENCE).expect("said back");
-        let error = child.order("disk none", PATIENCE).expect_err("not said back").to_string();
-        assert!(error.contains("`no`"), "{error}");
-    }
-
-    #[test]
-    fn a_child_that_ignores_the_signal_is_killed() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let text =
-            r#"trap '' TERM; echo '{"listening":"127.0.0.1:9"}'; while :; do sleep 0.01; done"#;
-        let mut child = script(folder.path(), text);
-        child.listening(PATIENCE).expect("an address");
-        child.ask_to_stop();
-        let stop = child.stopped(Instant::now());
-        assert!(matches!(stop, Stop::Killed), "{stop:?}");
-    }
-}
+mod tests;

@@ -1,13 +1,15 @@
 //! Controllers and their brokers as child processes on loopback, in a folder of their own.
+//!
+//! What stands in their node files is `settings`'.
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::config::node::{BrokerConfig, ControllerConfig, LogConfig};
+use crate::config::node::ControllerConfig;
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
 use crate::driver::describe::{Description, describe};
@@ -16,13 +18,10 @@ use crate::faults::loop_disk::{self, LoopDisk, LoopDiskError};
 use crate::faults::relay::{End, Relay};
 use crate::types::{BrokerId, DurabilityMode, EngineKind};
 
-use super::child::{ChildError, Launch};
+use super::child::{ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
 use super::member::Member;
+use super::settings::{CONTROLLER_ADDRESS, Doors, broker_config, controller_config};
 
-/// How long a node may take until it listens: a broker that recovers a long log needs it.
-pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node may take to stop.
-pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a broker may take to say who is there.
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
 /// Between two looks at who is there.
@@ -53,7 +52,7 @@ pub struct Plan<'a> {
 
 impl Plan<'_> {
     /// Where node `number` serves metrics: brokers by id, then the controllers.
-    fn metrics_of(&self, number: usize) -> Option<SocketAddr> {
+    pub(super) fn metrics_of(&self, number: usize) -> Option<SocketAddr> {
         let run = self.metrics?;
         let port = u16::try_from(number).ok().and_then(|number| run.port().checked_add(number))?;
         Some(SocketAddr::new(run.ip(), port))
@@ -158,7 +157,9 @@ impl Cluster {
     fn start_controllers(&mut self, plan: &Plan<'_>) -> Result<(), ClusterError> {
         let count = plan.settings.controllers;
         let ids = (defaults::CONTROLLER_NODE_ID..).map(BrokerId);
-        let seats: Vec<_> = ids.zip(free_addresses(count).map_err(ClusterError::Port)?).collect();
+        let seats: Vec<_> = ids
+            .zip(free_addresses(CONTROLLER_ADDRESS, count).map_err(ClusterError::Port)?)
+            .collect();
         for (place, &(id, listen)) in seats.iter().enumerate().rev() {
             let (name, voters) = match count {
                 1 => ("controller".to_owned(), Vec::new()),
@@ -318,19 +319,11 @@ impl Cluster {
     }
 
     /// Stops all nodes, brokers first. What did not stop in an orderly way is named in the answer.
-    pub fn stop(mut self) -> Vec<String> {
-        let mut complaints = stop_all(&mut self.brokers);
-        complaints.extend(stop_all(&mut self.controllers));
+    pub fn stop(self) -> Vec<String> {
+        let mut complaints = stop_all(self.brokers.into_iter().filter_map(Member::into_child));
+        complaints.extend(stop_all(self.controllers.into_iter().filter_map(Member::into_child)));
         complaints
     }
-}
-
-fn stop_all(members: &mut [Member]) -> Vec<String> {
-    let deadline = Instant::now() + STOP_PATIENCE;
-    for member in members.iter_mut() {
-        member.ask_to_stop();
-    }
-    members.iter_mut().filter_map(|member| member.stopped(deadline)).collect()
 }
 
 fn start(
@@ -340,7 +333,9 @@ fn start(
     role: &'static str,
     file: &str,
 ) -> Result<Member, ClusterError> {
-    let config = write_config(plan, name, file)?;
+    let config = plan.folder.join(format!("{name}.toml"));
+    fs::write(&config, file)
+        .map_err(|source| ClusterError::Files { path: config.clone(), source })?;
     let launch = Launch {
         name: name.to_owned(),
         executable: plan.executable.to_owned(),
@@ -350,90 +345,4 @@ fn start(
         takes_orders: plan.fault_control && role == "broker",
     };
     Ok(Member::start(id, launch)?)
-}
-
-fn write_config(plan: &Plan<'_>, name: &str, file: &str) -> Result<PathBuf, ClusterError> {
-    let config = plan.folder.join(format!("{name}.toml"));
-    match fs::write(&config, file) {
-        Ok(()) => Ok(config),
-        Err(source) => Err(ClusterError::Files { path: config, source }),
-    }
-}
-
-/// Clusters of one run never talk to each other: each listens on ports of its own.
-pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
-
-fn any_port() -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
-}
-
-/// Controllers listen on a loopback address that no connection on this host starts from, so that
-/// none can take a controller's port while it is down.
-const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
-
-/// Controllers' addresses are known before any of them listens, and are theirs again after a
-/// restart. These were free a moment ago.
-pub(super) fn free_addresses(count: usize) -> io::Result<Vec<SocketAddr>> {
-    let held: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind((CONTROLLER_ADDRESS, 0))).collect::<Result<_, _>>()?;
-    held.iter().map(TcpListener::local_addr).collect()
-}
-
-/// What all controllers share; the first one's, alone, as it stands.
-fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
-    ControllerConfig {
-        node_id: BrokerId(defaults::CONTROLLER_NODE_ID),
-        cluster_id: CLUSTER_ID.to_owned(),
-        listen: SocketAddr::from((CONTROLLER_ADDRESS, 0)),
-        data_dir: PathBuf::from("controller"),
-        session_timeout: plan.settings.session_timeout,
-        metadata_append_linger: plan.settings.metadata_append_linger,
-        request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
-        voters: Vec::new(),
-        election_timeout: defaults::ELECTION_TIMEOUT,
-        snapshot_interval_entries: defaults::SNAPSHOT_INTERVAL_ENTRIES,
-        metrics_listen: None,
-        election: plan.settings.election,
-    }
-}
-
-/// Addresses of one broker's: the nodes' own, or the relay's.
-struct Doors {
-    controllers: Vec<SocketAddr>,
-    advertised: Option<SocketAddr>,
-}
-
-fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> BrokerConfig {
-    let settings = plan.settings;
-    BrokerConfig {
-        node_id: id,
-        cluster_id: CLUSTER_ID.to_owned(),
-        listen: any_port(),
-        advertised: doors.advertised,
-        data_dir: PathBuf::from(format!("broker-{id}")),
-        controllers: doors.controllers.clone(),
-        metrics_listen: usize::try_from(id.0).ok().and_then(|id| plan.metrics_of(id)),
-        engine: plan.engine,
-        shards: settings.shards,
-        pin: settings.pin,
-        log: LogConfig {
-            durability: plan.durability,
-            commit_route: settings.commit_route.under(plan.durability),
-            commit_pipeline_depth: settings.commit_pipeline_depth,
-            segment_bytes: settings.segment_bytes,
-            memory_bytes: settings.memory_bytes,
-            message_bytes_max: settings.message_bytes_max,
-        },
-        heartbeat_interval: settings.heartbeat_interval,
-        replica_lag_time_max: settings.replica_lag_time_max,
-        replica_fetch_wait_max: settings.replica_fetch_wait_max,
-        replica_fetch_backoff: settings.replica_fetch_backoff,
-        replica_fetch_bytes_max: settings.replica_fetch_bytes_max,
-        request_bytes_max: defaults::REQUEST_BYTES_MAX as usize,
-        half_frame_idle_max: defaults::HALF_FRAME_IDLE_MAX,
-        in_flight_requests_max: defaults::IN_FLIGHT_REQUESTS_MAX as usize,
-        undurable_bytes_max: settings.undurable_bytes_max,
-        fault_control: plan.fault_control,
-        alter_partition: settings.alter_partition,
-    }
 }

@@ -209,7 +209,7 @@ fn act(
         injector.next_at().map(|at| measured_from.plus(at).since(clock::now()))
     };
     while due_in(injector).is_some_and(|left| left.is_zero()) {
-        injector.step(cluster)?;
+        injector.step(cluster, measured_from)?;
     }
     cluster.look()?;
     cluster.check_running()?;

@@ -13,12 +13,18 @@ use crate::node::controller::describe_quorum;
 use crate::results::schema;
 use crate::types::{BrokerId, MonotonicTime};
 
-use super::cluster::{Cluster, ClusterError, STOP_PATIENCE};
+use super::child::STOP_PATIENCE;
+use super::cluster::{Cluster, ClusterError};
 use super::member::Member;
 use super::progress::Progress;
+use super::settings::CLUSTER_ID;
 
 /// How long a controller may take to say whether it is active.
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a fault waits for somebody to have the role it is for: an election may be under way.
+const ROLE_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks for whoever has a role.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The faults of one cell on their way.
 pub(super) struct Injector<'a> {
@@ -28,6 +34,8 @@ pub(super) struct Injector<'a> {
     /// Picks among several candidates.
     seed: u64,
     topic: &'a str,
+    /// Of the measured part.
+    length: Duration,
     /// In order of time; the front is next.
     steps: std::collections::VecDeque<Step>,
     /// Injected and not over.
@@ -51,6 +59,20 @@ enum Hit {
     Links(Vec<(End, End)>),
 }
 
+/// Why a fault was not injected.
+enum Missed {
+    /// Nobody has the role now; somebody may in a moment.
+    Vacant(&'static str),
+    /// It cannot be done.
+    Impossible(String),
+}
+
+impl From<&str> for Missed {
+    fn from(why: &str) -> Missed {
+        Missed::Impossible(why.to_owned())
+    }
+}
+
 struct Event {
     at: MonotonicTime,
     until: Option<MonotonicTime>,
@@ -70,6 +92,7 @@ impl<'a> Injector<'a> {
             progress,
             seed: spec.seed,
             topic: &spec.topic,
+            length: spec.duration,
             steps: plan::steps(faults, spec.duration).into(),
             open: Vec::new(),
             events: Vec::new(),
@@ -93,17 +116,20 @@ impl<'a> Injector<'a> {
         self.steps.front().map(|step| step.at)
     }
 
-    /// Carries out the next step, which is due.
+    /// Carries out the next step, which is due; `zero` is when the measured part began.
     ///
     /// # Errors
     /// [`ClusterError`] if a process cannot be started again.
-    pub(super) fn step(&mut self, cluster: &mut Cluster) -> Result<(), ClusterError> {
+    pub(super) fn step(
+        &mut self,
+        cluster: &mut Cluster,
+        zero: MonotonicTime,
+    ) -> Result<(), ClusterError> {
         match self.steps.pop_front() {
-            Some(step) if step.act == Act::Inject => self.inject(cluster, &step)?,
-            Some(step) => self.recover(cluster, &step)?,
-            None => {}
+            Some(step) if step.act == Act::Inject => self.inject(cluster, step, zero),
+            Some(step) => self.recover(cluster, &step),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Ends every fault that is not over; no other comes.
@@ -111,11 +137,9 @@ impl<'a> Injector<'a> {
     /// # Errors
     /// As [`Injector::step`].
     pub(super) fn end(&mut self, cluster: &mut Cluster) -> Result<(), ClusterError> {
-        self.steps.retain(|step| step.act == Act::Recover);
-        while !self.steps.is_empty() {
-            self.step(cluster)?;
-        }
-        Ok(())
+        let mut left = std::mem::take(&mut self.steps);
+        left.retain(|step| step.act == Act::Recover);
+        left.iter().try_for_each(|step| self.recover(cluster, step))
     }
 
     /// What happened, in order, from `zero` on the clock.
@@ -130,15 +154,23 @@ impl<'a> Injector<'a> {
         self.events.into_iter().map(event).collect()
     }
 
-    fn inject(&mut self, cluster: &mut Cluster, step: &Step) -> Result<(), ClusterError> {
-        let Fault { kind, target, .. } = self.faults[step.fault];
+    fn inject(
+        &mut self,
+        cluster: &mut Cluster,
+        step: Step,
+        zero: MonotonicTime,
+    ) -> Result<(), ClusterError> {
+        let planned = &self.faults[step.fault];
+        let Fault { kind, target, .. } = *planned;
         let injected = match target {
-            Target::Node(role) => self.hit_node(cluster, kind, role, step),
-            Target::Link(link) => self.hit_link(cluster, kind, link, step),
+            Target::Node(role) => self.hit_node(cluster, kind, role, &step),
+            Target::Link(link) => self.hit_link(cluster, kind, link, &step),
         };
+        let now = |at: MonotonicTime| at.since(zero);
         match injected {
             Ok((at, hit, what)) => {
-                let Step { fault, occurrence, .. } = *step;
+                let Step { fault, occurrence, .. } = step;
+                plan::delay_recovery(&mut self.steps, planned, &step, now(at), self.length);
                 match hit {
                     Hit::Node(id) if !matches!(kind, FaultKind::SlowSync(_)) => {
                         self.losses.push((at, id));
@@ -149,7 +181,18 @@ impl<'a> Injector<'a> {
                 self.progress.event(&what);
                 self.events.push(Event { at, until: None, kind: kind.name(), what });
             }
-            Err(why) => self.skip(format!("{} {target}: {why}", kind.name())),
+            Err(missed) => {
+                let next = now(clock::now()) + LOOK_AGAIN;
+                let patience = plan::planned_at(planned, step.occurrence) + ROLE_PATIENCE;
+                match missed {
+                    Missed::Vacant(_) if next < patience.min(self.length) => {
+                        plan::again(&mut self.steps, step, next);
+                        plan::delay_recovery(&mut self.steps, planned, &step, next, self.length);
+                    }
+                    Missed::Vacant(why) => self.skip(kind, target, why),
+                    Missed::Impossible(why) => self.skip(kind, target, &why),
+                }
+            }
         }
         // The relay closes the doors of a node that is down.
         cluster.look()
@@ -162,19 +205,24 @@ impl<'a> Injector<'a> {
         kind: FaultKind,
         role: Role,
         step: &Step,
-    ) -> Result<(MonotonicTime, Hit, String), String> {
-        let id = self.filled(cluster, role, step).ok_or("nobody has this role now")?;
+    ) -> Result<(MonotonicTime, Hit, String), Missed> {
+        let vacant = Missed::Vacant("nobody has this role now");
+        let id = self.filled(cluster, role, step).ok_or(vacant)?;
         if !cluster.member_mut(id).is_some_and(|member| member.is_up()) {
-            return Err("it is down already".to_owned());
+            return Err("it is down already".into());
         }
         let lost = match (kind, cluster.disk_mut(id)) {
-            (FaultKind::PageCacheLoss, None) => return Err("its disk cannot be cut".to_owned()),
-            (FaultKind::PageCacheLoss, Some(disk)) => Some(disk.cut().map_err(|e| e.to_string())?),
+            (FaultKind::PageCacheLoss, None) => return Err("its disk cannot be cut".into()),
+            (FaultKind::PageCacheLoss, Some(disk)) => {
+                Some(disk.cut().map_err(|error| Missed::Impossible(error.to_string()))?)
+            }
             _ => None,
         };
         let member = cluster.member_mut(id).ok_or("it is no node")?;
         let name = named(member.name(), role);
-        let order = |member: &mut Member, line: &str| member.order(line).map_err(|e| e.to_string());
+        let order = |member: &mut Member, line: &str| {
+            member.order(line).map_err(|error| Missed::Impossible(error.to_string()))
+        };
         let (at, done) = match kind {
             FaultKind::Kill => (member.kill(), "killed (SIGKILL; its page cache stays)".to_owned()),
             FaultKind::Pause => (member.pause(), "paused (SIGSTOP)".to_owned()),
@@ -199,7 +247,7 @@ impl<'a> Injector<'a> {
                 member.expect_end();
                 (at, format!(": {done}"))
             }
-            FaultKind::Cut | FaultKind::Delay(_) => return Err("it is no link".to_owned()),
+            FaultKind::Cut | FaultKind::Delay(_) => return Err("it is no link".into()),
         };
         Ok((at, Hit::Node(id), format!("{name} {done}").replace(" :", ":")))
     }
@@ -210,16 +258,18 @@ impl<'a> Injector<'a> {
         kind: FaultKind,
         link: Link,
         step: &Step,
-    ) -> Result<(MonotonicTime, Hit, String), String> {
-        let from = self.filled(cluster, link.from, step).ok_or("nobody has the first role now")?;
+    ) -> Result<(MonotonicTime, Hit, String), Missed> {
+        let first = self.filled(cluster, link.from, step);
+        let from = first.ok_or(Missed::Vacant("nobody has the first role now"))?;
         let to = match link.to {
             Some(role) => {
-                Some(self.filled(cluster, role, step).ok_or("nobody has the other role")?)
+                let other = self.filled(cluster, role, step);
+                Some(other.ok_or(Missed::Vacant("nobody has the other role now"))?)
             }
             None => None,
         };
         if to == Some(from) {
-            return Err("both roles are the same node's now".to_owned());
+            return Err("both roles are the same node's now".into());
         }
         let nodes = cluster.brokers().iter().chain(cluster.controllers()).map(|node| node.id);
         let others: Vec<End> = match to {
@@ -299,7 +349,8 @@ impl<'a> Injector<'a> {
         Ok(())
     }
 
-    fn skip(&mut self, what: String) {
+    fn skip(&mut self, kind: FaultKind, target: Target, why: &str) {
+        let what = format!("{} {target}: {why}", kind.name());
         self.progress.event(&format!("skipped: {what}"));
         self.events.push(Event { at: clock::now(), until: None, kind: "skipped", what });
     }
@@ -317,7 +368,9 @@ impl<'a> Injector<'a> {
                 let seen = cluster.ask(Some(self.topic))?;
                 let first = seen.partitions.first()?;
                 if target == Role::Leader {
-                    return first.leader;
+                    // One that died leads on until the cluster notices.
+                    let is_up = |id: &BrokerId| cluster.broker(*id).is_some_and(Member::is_up);
+                    return first.leader.filter(is_up);
                 }
                 let leads = |id: &BrokerId| Some(*id) != first.leader;
                 let live = up(cluster.brokers());
@@ -339,7 +392,7 @@ impl<'a> Injector<'a> {
 
 fn active_controller(controllers: &[Member]) -> Option<BrokerId> {
     let mut views = controllers.iter().filter_map(|controller| {
-        describe_quorum(controller.address()?, super::cluster::CLUSTER_ID, ASK_PATIENCE).ok()
+        describe_quorum(controller.address()?, CLUSTER_ID, ASK_PATIENCE).ok()
     });
     views.find_map(|view| view.leader.filter(|leader| *leader == view.node_id)).map(BrokerId)
 }

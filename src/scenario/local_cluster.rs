@@ -5,20 +5,15 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use crate::config::ConfigError;
 use crate::config::defaults::CONTROLLER_NODE_ID;
 use crate::config::node::{BrokerConfig, ControllerConfig};
 
-use super::child::{Child, ChildError, Launch, Stop};
+use super::child::{Child, ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
 
-/// How long a node may take until it listens.
-const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node may take to stop.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Controllers' ports begin so much after the brokers'.
 const CONTROLLER_PORTS_AFTER: u16 = 100;
 
@@ -160,27 +155,10 @@ impl LocalCluster {
     pub fn stop(self) -> Vec<String> {
         let (brokers, controllers): (Vec<Node>, Vec<Node>) =
             self.nodes.into_iter().partition(|node| node.role == "broker");
-        let mut complaints = stop_all(brokers);
-        complaints.extend(stop_all(controllers));
+        let mut complaints = stop_all(brokers.into_iter().map(|node| node.child));
+        complaints.extend(stop_all(controllers.into_iter().map(|node| node.child)));
         complaints
     }
-}
-
-fn stop_all(mut nodes: Vec<Node>) -> Vec<String> {
-    let deadline = Instant::now() + STOP_PATIENCE;
-    nodes.iter_mut().for_each(|node| node.child.ask_to_stop());
-    let complaint = |node: Node| {
-        let name = node.name().to_owned();
-        match node.child.stopped(deadline) {
-            Stop::Orderly => None,
-            Stop::Failed(error) => Some(error.to_string()),
-            Stop::Killed => {
-                let seconds = STOP_PATIENCE.as_secs();
-                Some(format!("{name} did not stop within {seconds} s and was killed"))
-            }
-        }
-    };
-    nodes.into_iter().filter_map(complaint).collect()
 }
 
 /// The folder's node files of one role, by name.
@@ -253,13 +231,11 @@ fn new_files(plan: &Plan) -> Result<Vec<(String, String)>, LocalClusterError> {
     Ok(controllers.chain(brokers).collect())
 }
 
-/// Brokers' and controllers' addresses. Free ports are held until all are found, so that they differ.
+/// Brokers' and controllers' addresses.
 fn addresses(plan: &Plan) -> io::Result<(Vec<SocketAddr>, Vec<SocketAddr>)> {
     let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let all: Vec<SocketAddr> = if plan.port == 0 {
-        let count = plan.brokers + plan.controllers;
-        let held: io::Result<Vec<_>> = (0..count).map(|_| TcpListener::bind(local(0))).collect();
-        held?.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?
+        free_addresses(Ipv4Addr::LOCALHOST, plan.brokers + plan.controllers)?
     } else {
         let brokers = (plan.port..).take(plan.brokers);
         let controllers = (plan.port + CONTROLLER_PORTS_AFTER..).take(plan.controllers);

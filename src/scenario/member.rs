@@ -2,15 +2,20 @@
 //! run.
 
 use std::net::SocketAddr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::measure::clock;
 use crate::types::{BrokerId, MonotonicTime};
 
-use super::child::{Child, ChildError, Launch, Stop};
+use super::child::{Child, ChildError, Launch};
 
 /// How long a node may take to obey an order.
-const ORDER_PATIENCE: Duration = Duration::from_secs(5);
+const ORDER_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node whose disk was made to fail may take until it notices and ends.
+const FAILURE_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at one that is to end.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// One node. Dropping it kills its process.
 #[derive(Debug)]
@@ -150,12 +155,15 @@ impl Member {
         let State::Stopping(child) = std::mem::replace(&mut self.state, State::Down) else {
             return None;
         };
-        match child.stopped(deadline) {
-            Stop::Orderly => None,
-            Stop::Failed(error) => Some(error.to_string()),
-            Stop::Killed => {
-                Some(format!("{} did not stop in time and was killed", self.launch.name))
-            }
+        child.stopped(deadline)
+    }
+
+    /// Its process if there is one, on its way again if it was paused.
+    pub(super) fn into_child(mut self) -> Option<Child> {
+        self.resume();
+        match self.state {
+            State::Running(child) | State::Paused(child) | State::Stopping(child) => Some(child),
+            State::Down => None,
         }
     }
 
@@ -181,6 +189,10 @@ impl Member {
         let State::Stopping(mut child) = std::mem::replace(&mut self.state, State::Down) else {
             return "it was down".to_owned();
         };
+        let deadline = Instant::now() + FAILURE_PATIENCE;
+        while child.check_running().is_ok() && Instant::now() < deadline {
+            thread::sleep(LOOK_AGAIN);
+        }
         match child.check_running() {
             Err(error) => {
                 let words = error.to_string();

@@ -1,6 +1,7 @@
 //! An experiment: start the nodes, drive the cells, stop, hand back a result.
 //!
-//! Reading order: [`child`] (one node as a child process), `member` (its lives), [`cluster`] (all of one block's nodes),
+//! Reading order: [`child`] (one node as a child process), `member` (its lives), `settings` (what
+//! its file says), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
 //! (what goes wrong meanwhile), `leader_watch` (what followed a lost leader), `audit` (whether anything was lost), [`progress`] (what is told
@@ -27,3 +28,4 @@ pub mod partitions;
 pub mod progress;
 pub mod reason;
 pub mod run;
+mod settings;

@@ -14,8 +14,10 @@ fn disk() -> Option<(tempfile::TempDir, LoopDisk)> {
         eprintln!("SKIPPED: {error}");
         return None;
     }
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    let folder = tempfile::tempdir_in(target).expect("a temporary folder");
+    // Beside the test's own program: /tmp may be a tmpfs.
+    let program = std::env::current_exe().expect("a running program");
+    let beside = program.parent().expect("a folder");
+    let folder = tempfile::tempdir_in(beside).expect("a temporary folder");
     let image = folder.path().join("image");
     match LoopDisk::create(&image, &folder.path().join("mount"), 32 * MIB) {
         Ok(disk) => Some((folder, disk)),

@@ -2,8 +2,9 @@
 //! proposals of all shards, and requests passed on for clients.
 //!
 //! What to send and when is decided by `protocol::broker`; this file carries it. Of several
-//! controllers it stays with one until that one is gone or says that it is not the active one, then
-//! takes the next in turn, for both connections.
+//! controllers it stays with one until that one is gone, is silent for too long (its network may be;
+//! TCP alone would not tell for minutes) or says that it is not the active one, then takes the next in
+//! turn, for both connections.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -47,6 +48,9 @@ use crate::wire::{
 
 /// Pause before a broken connection is tried again.
 const RECONNECT_BACKOFF: Duration = Duration::from_millis(50);
+/// A controller that says nothing for so long, though asked, is given up: Kafka's
+/// `controller.quorum.request.timeout.ms`. The metadata log's long poll is answered more often.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// A stop that the controller does not answer ends anyway after this long.
 const SHUTDOWN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Kafka's wait for new metadata records.
@@ -120,6 +124,8 @@ pub(super) struct ControllerLink {
     /// The metadata log: its long poll must not hold up the requests.
     feed: Channel,
     metadata_end: Offset,
+    /// Over either connection; or when one was begun, or asked while it owed nothing.
+    last_heard: MonotonicTime,
     shutdown_deadline: Option<MonotonicTime>,
     lifecycle_outputs: Vec<LifecycleOutput>,
     proposal_outputs: Vec<IsrProposalsOutput>,
@@ -158,6 +164,7 @@ impl ControllerLink {
             asked: VecDeque::new(),
             feed: Channel::Down { retry_at: MonotonicTime::ZERO },
             metadata_end: Offset::ZERO,
+            last_heard: MonotonicTime::ZERO,
             shutdown_deadline: None,
             lifecycle_outputs: Vec::new(),
             proposal_outputs: Vec::new(),
@@ -178,11 +185,24 @@ impl ControllerLink {
             self.feed.retry_at().filter(|_| wants_feed),
             lifecycle.and_then(Lifecycle::deadline).filter(|_| is_up),
             self.proposals.deadline().filter(|_| is_up),
+            self.silence_deadline(),
             self.shutdown_deadline,
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When the controller has been silent for too long, if it owes an answer or a connection.
+    fn silence_deadline(&self) -> Option<MonotonicTime> {
+        // The metadata log is always asked for more.
+        let owes_feed = self.feed.id().is_some();
+        let owes_answer = match self.requests {
+            Channel::Connecting(_) => true,
+            Channel::Up(_) => !self.asked.is_empty(),
+            Channel::Down { .. } => false,
+        };
+        (owes_feed || owes_answer).then(|| self.last_heard.plus(SILENCE_MAX))
     }
 }
 
@@ -223,11 +243,20 @@ impl Shard {
         }
         let Some(lifecycle) = &link.lifecycle else { return };
         let is_registered = lifecycle.epoch().is_some();
+        if link.silence_deadline().is_some_and(|at| at <= now) {
+            // Once: that they are closed is told later.
+            link.last_heard = now;
+            let open = [link.requests.id(), link.feed.id()];
+            open.into_iter().flatten().for_each(|connection| io.close(connection));
+            return;
+        }
         if link.requests.retry_at().is_some_and(|at| at <= now) {
             link.requests = Channel::Connecting(io.connect(link.address()));
+            link.last_heard = now;
         }
         if is_registered && link.feed.retry_at().is_some_and(|at| at <= now) {
             link.feed = Channel::Connecting(io.connect(link.address()));
+            link.last_heard = now;
         }
         if link.requests.up().is_some() {
             self.step_lifecycle(io, LifecycleInput::Tick);
@@ -293,6 +322,7 @@ impl Shard {
         frame: Bytes,
     ) {
         let Some(link) = &mut self.controller else { return };
+        link.last_heard = io.now();
         let understood = if link.feed.id() == Some(connection) {
             self.metadata_fetched(io, frame)
         } else if link.requests.id() == Some(connection)
@@ -357,6 +387,9 @@ impl Shard {
             Ok(frame) => {
                 if matches!(asked, Asked::Registration | Asked::Heartbeat) {
                     link.lifecycle_frame = frame.clone();
+                }
+                if link.asked.is_empty() {
+                    link.last_heard = io.now();
                 }
                 link.asked.push_back(asked);
                 io.send(connection, frame, &[]);

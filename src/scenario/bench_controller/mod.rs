@@ -23,8 +23,8 @@ use crate::node::controller::{Workbench, WorkbenchError, seed};
 use crate::types::{BrokerId, ErrorCode};
 
 use self::parts::{Loopback, SyncedFile, cold_read, median, median_ratio, timed};
-use super::child::{Child, ChildError, Launch};
-use super::cluster::free_addresses;
+use super::child::{Child, ChildError, Launch, free_addresses};
+use super::settings::CONTROLLER_ADDRESS;
 
 pub use render::render;
 
@@ -288,7 +288,7 @@ impl Nodes<'_> {
     }
 
     fn start_three(&self) -> Result<(Vec<Child>, Vec<SocketAddr>)> {
-        let addresses = free_addresses(3).map_err(floor("find a free port"))?;
+        let addresses = free_addresses(CONTROLLER_ADDRESS, 3).map_err(floor("find a free port"))?;
         let voters: Vec<_> = (101..).map(BrokerId).zip(addresses.iter().copied()).collect();
         let start = |&(id, _): &(BrokerId, SocketAddr)| {
             self.start(&format!("voter-{id}"), id.0, voters.clone())
