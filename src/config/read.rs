@@ -174,9 +174,21 @@ impl<'a> Source<'a> {
         field: &Field,
         meaning: impl Fn(&Scalar) -> Result<T, String>,
     ) -> Result<T, ConfigError> {
+        let start = if field.is_none() { self.table_start(key) } else { 0 };
+        self.needed_in(start, key, field, meaning)
+    }
+
+    /// As [`Source::needed`], of the table that begins at `start`: one of several of a name.
+    pub(super) fn needed_in<T>(
+        &self,
+        start: usize,
+        key: &str,
+        field: &Field,
+        meaning: impl Fn(&Scalar) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
         match field {
             Some(value) => self.meaning(key, value, meaning),
-            None => Err(self.absent(key, "this key is needed")),
+            None => Err(self.absent_from(start, key, "this key is needed".to_owned())),
         }
     }
 
@@ -245,14 +257,13 @@ impl<'a> Source<'a> {
 
     /// An error about a key that was left out of a table.
     pub(super) fn absent(&self, key: &str, problem: impl Into<String>) -> ConfigError {
-        let (line, column) = self.place(self.table_start(key));
-        ConfigError::Absent {
-            file: self.file.display().to_string(),
-            line,
-            column,
-            key: key.to_owned(),
-            problem: problem.into(),
-        }
+        self.absent_from(self.table_start(key), key, problem.into())
+    }
+
+    fn absent_from(&self, start: usize, key: &str, problem: String) -> ConfigError {
+        let (line, column) = self.place(start);
+        let (file, key) = (self.file.display().to_string(), key.to_owned());
+        ConfigError::Absent { file, line, column, key, problem }
     }
 
     /// Where the innermost written table on the path of `key` begins; the file's begin if there is

@@ -1,7 +1,6 @@
 //! The table on the terminal: one row a cell, readable in ten seconds at 120 columns. Below it where
 //! the time went, what each mode promises, and what limits the figures.
 
-mod faults;
 mod notes;
 
 use std::collections::BTreeSet;
@@ -26,8 +25,8 @@ pub fn render(result: &RunResult) -> String {
     for section in [
         notes::sample_legend(result),
         notes::throughput(result),
-        faults::failover(result),
-        faults::kept(result),
+        notes::failovers(result),
+        notes::kept(result),
         notes::stages(result),
         notes::floors(result),
         notes::guarantees(result),

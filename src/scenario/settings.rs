@@ -17,6 +17,9 @@ pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
 /// none can take a controller's port while it is down.
 pub(super) const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
 
+/// The same for brokers: whoever knows one finds it again after a restart.
+pub(super) const BROKER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 101);
+
 /// What all controllers share; the first one's, alone, as it stands.
 pub(super) fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
     ControllerConfig {
@@ -37,6 +40,7 @@ pub(super) fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
 
 /// Addresses of one broker's: the nodes' own, or the relay's.
 pub(super) struct Doors {
+    pub(super) listen: SocketAddr,
     pub(super) controllers: Vec<SocketAddr>,
     pub(super) advertised: Option<SocketAddr>,
 }
@@ -46,7 +50,7 @@ pub(super) fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> Bro
     BrokerConfig {
         node_id: id,
         cluster_id: CLUSTER_ID.to_owned(),
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        listen: doors.listen,
         advertised: doors.advertised,
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: doors.controllers.clone(),

@@ -238,19 +238,20 @@ pub(super) fn faults(
     cluster: &Cluster,
     load: &Load,
 ) -> Result<Vec<Fault>, ConfigError> {
-    raw.iter().map(|fault| read(source, fault.get_ref(), cluster, load)).collect()
+    raw.iter().map(|fault| read(source, fault, cluster, load)).collect()
 }
 
 fn read(
     source: &Source<'_>,
-    raw: &RawFault,
+    table: &Spanned<RawFault>,
     cluster: &Cluster,
     load: &Load,
 ) -> Result<Fault, ConfigError> {
+    let (raw, start) = (table.get_ref(), table.span().start);
     let optional = |key, field: &Field| {
         source.or(key, field, None, |value| units::duration_above_zero(value).map(Some))
     };
-    let kind = kind(source, raw)?;
+    let kind = kind(source, raw, start)?;
     let is_of_network = matches!(kind, FaultKind::Cut | FaultKind::Delay(_));
     let target = |value: &Scalar| match is_of_network {
         true => link(cluster, value).map(Target::Link),
@@ -264,8 +265,8 @@ fn read(
     };
     let fault = Fault {
         kind,
-        target: source.needed("fault.target", &raw.target, target)?,
-        at: source.needed("fault.at", &raw.at, units::duration)?,
+        target: source.needed_in(start, "fault.target", &raw.target, target)?,
+        at: source.needed_in(start, "fault.at", &raw.at, units::duration)?,
         every: optional("fault.every", &raw.every)?,
         lasts: optional("fault.for", &raw.lasts)?,
     };
@@ -285,9 +286,9 @@ fn read(
     Ok(fault)
 }
 
-fn kind(source: &Source<'_>, raw: &RawFault) -> Result<FaultKind, ConfigError> {
-    let by = || source.needed("fault.by", &raw.by, units::duration_above_zero);
-    let word = source.needed("fault.kind", &raw.kind, units::choice(&WORDS))?;
+fn kind(source: &Source<'_>, raw: &RawFault, start: usize) -> Result<FaultKind, ConfigError> {
+    let by = || source.needed_in(start, "fault.by", &raw.by, units::duration_above_zero);
+    let word = source.needed_in(start, "fault.kind", &raw.kind, units::choice(&WORDS))?;
     let kind = match word {
         Word::Kill => FaultKind::Kill,
         Word::Pause => FaultKind::Pause,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::report::{numbers, stages};
+use crate::report::{faults, numbers, stages};
 use crate::results::schema::{Cell, Latency, RunResult, Stage, Status};
 
 use super::WIDTH;
@@ -119,6 +119,20 @@ pub(super) fn throughput(result: &RunResult) -> String {
     titled("throughput", unpaced.map(line).collect())
 }
 
+/// One line a cell: what the losses of its leader cost.
+pub(super) fn failovers(result: &RunResult) -> String {
+    let line = |cell: &Cell| Some(hanging(&cell.name, &faults::failover(cell)?));
+    let title = "from the loss of a leader (p50, or the median sample where p50 needs more; max)";
+    titled(title, result.cells.iter().filter_map(line).collect())
+}
+
+/// One line a cell: what the checker counted.
+pub(super) fn kept(result: &RunResult) -> String {
+    let line = |cell: &Cell| Some(hanging(&cell.name, &faults::kept(cell)?));
+    let title = "read back from every replica (records, with the warm-up's)";
+    titled(title, result.cells.iter().filter_map(line).collect())
+}
+
 /// One line a cell: the p50s of the stages on its path.
 pub(super) fn stages(result: &RunResult) -> String {
     let lines: Vec<String> = result.cells.iter().filter_map(stage_line).collect();
@@ -228,7 +242,7 @@ pub(super) fn warnings(result: &RunResult) -> String {
     titled("before you believe a figure", lines)
 }
 
-pub(super) fn titled(title: &str, lines: Vec<String>) -> String {
+fn titled(title: &str, lines: Vec<String>) -> String {
     if lines.is_empty() {
         return String::new();
     }
@@ -236,7 +250,7 @@ pub(super) fn titled(title: &str, lines: Vec<String>) -> String {
 }
 
 /// A row below a title: the cell's name in a column, the text wrapped beside it.
-pub(super) fn hanging(name: &str, text: &str) -> String {
+fn hanging(name: &str, text: &str) -> String {
     hanging_plain(&format!("  {name:<25} "), text)
 }
 

@@ -1,20 +1,15 @@
-//! What faults cost: how long no leader answered, and what was lost.
+//! What faults cost a cell, in words: how long no leader answered, and what was lost.
 
-use crate::report::numbers;
-use crate::results::schema::{Cell, Check, RunResult};
+use crate::results::schema::{Cell, Check};
 
-use super::notes::{hanging, titled};
+use super::numbers;
 
 /// The parts of the time to the first acknowledgement, in order.
 const PARTS: [&str; 5] = ["detection", "election", "propagation", "client", "answer"];
 
-/// One line a cell: what the losses of its leader cost.
-pub(super) fn failover(result: &RunResult) -> String {
-    let lines = result.cells.iter().filter_map(failover_line).collect();
-    titled("from the loss of a leader (p50, or the median sample where p50 needs more; max)", lines)
-}
-
-fn failover_line(cell: &Cell) -> Option<String> {
+/// What the losses of its leader cost, each interval with its p50, or the median sample where the
+/// p50 needs more of them.
+pub fn failover(cell: &Cell) -> Option<String> {
     let losses: Vec<_> = cell.repeats.iter().flat_map(|repeat| &repeat.failovers).collect();
     if losses.is_empty() {
         return None;
@@ -52,16 +47,11 @@ fn failover_line(cell: &Cell) -> Option<String> {
         text.push_str("; ");
         text.push_str(&group.join(", "));
     }
-    Some(hanging(&cell.name, &text))
+    Some(text)
 }
 
-/// One line a cell: what the checker counted, all repeats together.
-pub(super) fn kept(result: &RunResult) -> String {
-    let lines = result.cells.iter().filter_map(kept_line).collect();
-    titled("read back from every replica (records, with the warm-up's)", lines)
-}
-
-fn kept_line(cell: &Cell) -> Option<String> {
+/// What the checker counted, all repeats together.
+pub fn kept(cell: &Cell) -> Option<String> {
     let checks: Vec<&Check> =
         cell.repeats.iter().filter_map(|repeat| repeat.check.as_ref()).collect();
     let promised = &checks.first()?.promised;
@@ -82,5 +72,5 @@ fn kept_line(cell: &Cell) -> Option<String> {
         sum(|check| check.visible_lost),
         sum(|check| check.divergent_partitions),
     );
-    Some(hanging(&cell.name, &text))
+    Some(text)
 }
