@@ -80,12 +80,11 @@ pub(super) fn drive(
     let (outcome, decisions) = thread::scope(|scope| {
         let watch = || leader_watch::decisions(&controllers, &spec.topic, &is_over);
         let watch = scope.spawn(watch);
-        let outcome = load(cluster, spec, &mut injector, stop, progress).and_then(|outcome| {
-            if workload.cluster.unclean_recovery == UncleanRecovery::Manual {
-                operate(cluster, spec, &mut injector);
-            }
-            Ok(outcome)
-        });
+        let outcome = load(cluster, spec, &mut injector, stop, progress);
+        let needs_operator = workload.cluster.unclean_recovery == UncleanRecovery::Manual;
+        if outcome.is_ok() && needs_operator {
+            operate(cluster, spec, &mut injector);
+        }
         is_over.store(true, Ordering::Relaxed);
         (outcome, watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
