@@ -237,3 +237,36 @@ fn plain(batch: StoredBatch) -> Batch {
     let StoredBatch { header, bytes } = batch;
     Batch { base_offset: header.base_offset, end_offset: header.end_offset(), bytes }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Whether acknowledged records are promised, and whether a reader is warned.
+    fn judged(cluster: &str, level: u8, durability: &str, faults: usize) -> (bool, bool) {
+        let fault = "[[fault]]\nkind = \"page-cache-loss\"\ntarget = \"leader\"\nat = \"1s\"\n";
+        let text = format!(
+            "name = \"t\"\n[cluster]\n{cluster}\n[election]\nelr_level = {level}\n\
+             [matrix]\ndurability = [\"{durability}\"]\n{}",
+            fault.repeat(faults)
+        );
+        let workload = Workload::from_text(Path::new("t.toml"), &text).expect("a good workload");
+        let cell = workload.cells()[0];
+        let warned = beyond_guarantee(&workload, &cell).is_some();
+        (promise(&workload, &cell).acknowledged, warned)
+    }
+
+    #[test]
+    fn eligible_leader_replicas_withstand_one_lossy_crash_less_than_min_isr() {
+        assert_eq!(judged("", 2, "page-cache", 1), (true, false));
+        assert_eq!(judged("", 1, "page-cache", 1), (true, false));
+        assert_eq!(judged("", 0, "page-cache", 1), (false, true));
+        assert_eq!(judged("", 2, "page-cache", 2), (false, true));
+        assert_eq!(judged("min_isr = 3", 2, "page-cache", 2), (true, false));
+        assert_eq!(judged("", 0, "fsync", 2), (true, false), "nothing is lost there");
+        let eager = "unclean_recovery = \"Proactive\"";
+        assert_eq!(judged(eager, 2, "fsync", 0), (false, false));
+    }
+}
