@@ -10,6 +10,9 @@ OUT ?= results
 SEED ?= 1
 # The browser that `make report-check` starts.
 CHROMIUM ?= chromium
+# What `make experiments` runs, each alone by `make experiment-NAME`; QUICK=1 runs each shortly.
+EXPERIMENTS ?= failover last-replica-standing unclean-recovery rolling-restart
+QUICK ?=
 # How many seeds `make sim` runs of each profile.
 SEEDS ?= 10000
 
@@ -18,7 +21,7 @@ ACKMARK = target/release/ackmark
 
 .DEFAULT_GOAL := help
 .PHONY: help run quick test check report-check fix bench bench-floor bench-controller bench-engines throughput \
-	sim model ci-demo gate-calibration histogram-check probe clean build
+	sim model experiments ci-demo gate-calibration histogram-check probe clean build
 
 # list the targets
 help:
@@ -88,6 +91,13 @@ throughput: build
 # random faults for ten minutes: nothing acknowledged may be lost; SEED=n
 torture: build
 	$(ACKMARK) torture --minutes 10 --seed $(SEED) --data $(DATA)
+
+# run all experiments of docs/experiments into results/experiments; QUICK=1 for a look
+experiments: build
+	ACKMARK=$(ACKMARK) DATA=$(DATA) QUICK=$(QUICK) scripts/experiments.sh $(EXPERIMENTS)
+
+experiment-%: build
+	ACKMARK=$(ACKMARK) DATA=$(DATA) QUICK=$(QUICK) scripts/experiments.sh $*
 
 # show what this machine and directory are, and the directory's own speed
 probe: build

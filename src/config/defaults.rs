@@ -111,6 +111,8 @@ pub const RECORD_BYTES: u64 = 1_024;
 /// Partitions of a cell's topic.
 pub const PARTITIONS: u64 = 1;
 
+/// How often a repeated fault comes at most under `--quick`.
+pub const QUICK_FAULTS: u32 = 3;
 /// Measured time per cell under `--quick`.
 pub const QUICK_DURATION: Duration = Duration::from_millis(700);
 /// Warm-up per cell under `--quick`.

@@ -26,7 +26,7 @@ use crate::driver::tracker::Tracker;
 use crate::engine::{App, ConnectionId, Event, Io};
 use crate::measure::clock;
 use crate::measure::histogram::LatencyHistogram;
-use crate::types::{Acks, MonotonicTime};
+use crate::types::{Acks, MonotonicTime, PartitionId};
 
 /// From the last connection's coming up to the load's begin: lets what connecting started settle.
 const BEGIN_PAUSE: Duration = Duration::from_millis(5);
@@ -180,6 +180,9 @@ impl<'a> Cell<'a> {
         if view.leaders.contains(&None) {
             metadata.refresh(now);
         }
+        if let Some(leaders) = self.recorder.leaders(PartitionId(0)) {
+            leaders.learned(view.leaders.first().copied().flatten(), now);
+        }
         self.producers.apply(io, &view);
         if let Some(fetchers) = &mut self.fetchers {
             fetchers.apply(io, &view);
@@ -211,10 +214,16 @@ impl<'a> Cell<'a> {
             let mut round = Round { io, recorder, trackers: &mut self.trackers };
             self.producers.on_frame(&mut round, connection, frame, received);
         } else if let Some(fetchers) = &mut self.fetchers {
+            let broker = fetchers.broker_of(connection);
             for partition in fetchers.on_frame(io, connection, frame, received) {
                 if let Some(tracker) = self.trackers.get_mut(partition.partition.0 as usize) {
                     let seed = self.spec.seed;
                     let recorder = &mut self.recorder;
+                    if let (Some(leaders), Some(broker), Some(told)) =
+                        (recorder.leaders(partition.partition), broker, partition.high_watermark)
+                    {
+                        leaders.told(connection.0, broker, told, received);
+                    }
                     consumer::take_in(recorder, tracker, &partition, seed, connection, received);
                 }
             }

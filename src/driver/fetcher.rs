@@ -70,7 +70,7 @@ impl Fetchers {
             let Some(address) = view.address_of(leader) else { continue };
             match self.fetchers.iter_mut().find(|fetcher| fetcher.broker == leader) {
                 Some(fetcher) => {
-                    fetcher.link.redirect(address);
+                    fetcher.link.moved_to(address);
                     fetcher.partitions.push(partition);
                 }
                 None => self.fetchers.push(Fetcher {
@@ -201,6 +201,11 @@ impl Fetchers {
     /// Partitions that no longer hold the offset asked for; each told once.
     pub fn take_cut_short(&mut self) -> Vec<PartitionId> {
         std::mem::take(&mut self.cut_short)
+    }
+
+    /// The broker at the other end of `connection`, if it is one of these.
+    pub fn broker_of(&self, connection: ConnectionId) -> Option<BrokerId> {
+        self.position(connection).map(|index| self.fetchers[index].broker)
     }
 
     fn position(&self, connection: ConnectionId) -> Option<usize> {

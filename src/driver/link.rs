@@ -67,6 +67,17 @@ impl Link {
         self.address = address;
     }
 
+    /// It listens at `address` now. If that is elsewhere and the connection is down, the pause after
+    /// an attempt at the old place has no meaning any more.
+    pub fn moved_to(&mut self, address: SocketAddr) {
+        if address != self.address
+            && let State::Down { retry_at } = &mut self.state
+        {
+            *retry_at = MonotonicTime::ZERO;
+        }
+        self.redirect(address);
+    }
+
     /// The engine says that the connection is gone.
     pub fn on_closed(&mut self, now: MonotonicTime) {
         self.state = State::Down { retry_at: now.plus(RECONNECT_PAUSE) };

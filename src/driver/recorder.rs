@@ -9,9 +9,11 @@
 use std::time::Duration;
 
 use crate::checker::history::History;
+use crate::driver::leaders::LeaderWatch;
 use crate::driver::outcome::{
     Acknowledged, CellOutcome, Counts, EndPoint, Failure, FailureCount, Interval,
 };
+use crate::measure::failover::Marks;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES, Percentile};
 use crate::measure::stage::{self, StageHistograms, Trace};
 use crate::types::{Acks, BrokerStamps, ClockId, MonotonicTime, Offset, PartitionId};
@@ -68,6 +70,7 @@ pub struct Recorder {
     interval_records: u64,
     /// Records acknowledged (`acks=0`: sent) by wall time within the measured part.
     records_in_time: u64,
+    leaders: Option<LeaderWatch>,
 }
 
 impl Recorder {
@@ -92,6 +95,7 @@ impl Recorder {
             interrupted: false,
             acknowledged: Vec::new(),
             history: None,
+            leaders: Marks::default(),
         };
         Recorder {
             measured,
@@ -102,12 +106,20 @@ impl Recorder {
             interval_second: 0,
             interval_records: 0,
             records_in_time: 0,
+            leaders: None,
         }
     }
 
     /// Keeps the checker's books from now on, for a cell with so many partitions.
     pub fn keep_history(&mut self, partitions: u32) {
         self.outcome.history = Some(History::new(partitions));
+        self.leaders = Some(LeaderWatch::default());
+    }
+
+    /// Where sightings of the leaders of `partition` go, if they are kept: with the checker's books,
+    /// those of the first partition.
+    pub fn leaders(&mut self, partition: PartitionId) -> Option<&mut LeaderWatch> {
+        self.leaders.as_mut().filter(|_| partition == PartitionId(0))
     }
 
     /// The measured part begins at `from`.
@@ -287,6 +299,7 @@ impl Recorder {
         let elapsed = now.since(self.from);
         let measured = elapsed.min(self.measured.duration);
         let outcome = &mut self.outcome;
+        outcome.leaders = self.leaders.map(LeaderWatch::into_marks).unwrap_or_default();
         outcome.counts.records_due = outcome.counts.records_sent + outcome.counts.records_unsent;
         outcome.asked_records_per_s = asked_records_per_s;
         outcome.wall = elapsed;

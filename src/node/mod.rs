@@ -1,11 +1,12 @@
 //! Shells that host the protocol machines: the broker shard and the controller; and [`client`], for
-//! asking them.
+//! asking them, with [`leadership`], for watching them elect.
 
 pub mod broker;
 pub mod clean_shutdown;
 pub mod client;
 pub mod controller;
 pub mod exporter;
+pub mod leadership;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

@@ -25,6 +25,8 @@ pub fn render(result: &RunResult) -> String {
     for section in [
         notes::sample_legend(result),
         notes::throughput(result),
+        notes::failovers(result),
+        notes::kept(result),
         notes::stages(result),
         notes::floors(result),
         notes::guarantees(result),

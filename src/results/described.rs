@@ -32,6 +32,7 @@ pub fn workload(workload: &Workload) -> schema::Workload {
             "brokers": cluster.brokers,
             "replication_factor": cluster.replication_factor,
             "min_isr": cluster.min_isr,
+            "unclean_recovery": cluster.unclean_recovery.name(),
             "shards": cluster.shards,
             "pin": cluster.pin,
             "segment_bytes": cluster.segment_bytes,

@@ -4,11 +4,13 @@
 //! cannot support is absent with its reason (M15, M20).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::config::cells::Cell as Planned;
 use crate::config::workload::Workload;
+use crate::measure::failover::Interval as FailoverInterval;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
 use crate::measure::isr::IsrEvent;
 use crate::measure::stage::composition::Composition;
@@ -66,6 +68,8 @@ pub struct Measured {
     pub intervals: Vec<schema::Interval>,
     /// What happened to the cluster meanwhile.
     pub events: Vec<schema::Event>,
+    /// What followed each loss of the leader.
+    pub failovers: Vec<schema::Failover>,
     /// What the checker found.
     pub check: Option<schema::Check>,
     /// The cluster's processes.
@@ -115,6 +119,7 @@ pub fn cell(
         acknowledged_p50_to_page_cache: None,
         floor: floor.map(|floor| schema::Floor { ratio: ratio(floor.floor_ns), ..floor }),
         isr: isr(repeats),
+        failover: failover(repeats),
         repeats: repeats.iter().map(repeat).collect(),
         warnings: Vec::new(),
     };
@@ -257,6 +262,23 @@ fn rate(workload: &Workload, planned: &Planned, repeats: &[Measured]) -> schema:
     }
 }
 
+/// Every interval that was seen at least once.
+fn failover(repeats: &[Measured]) -> Vec<schema::FailoverInterval> {
+    let losses = || repeats.iter().flat_map(|repeat| &repeat.failovers);
+    let interval = |interval: FailoverInterval| {
+        let mut histogram = LatencyHistogram::new();
+        for took_ns in losses().filter_map(|loss| loss.took_ns.get(interval.name())) {
+            histogram.record(Duration::from_nanos(*took_ns));
+        }
+        (!histogram.is_empty()).then(|| schema::FailoverInterval {
+            name: interval.name().to_owned(),
+            meaning: interval.meaning().to_owned(),
+            latency: latency(&histogram),
+        })
+    };
+    FailoverInterval::ALL.into_iter().filter_map(interval).collect()
+}
+
 fn total_counts(repeats: &[Measured]) -> schema::Counts {
     repeats.iter().map(|repeat| repeat.counts).fold(schema::Counts::default(), |sum, one| {
         schema::Counts {
@@ -317,6 +339,7 @@ fn repeat(measured: &Measured) -> schema::Repeat {
         consumed: latency(&measured.consumed),
         intervals: measured.intervals.clone(),
         events: measured.events.clone(),
+        failovers: measured.failovers.clone(),
         check: measured.check.clone(),
         nodes: measured.nodes.clone(),
         device: measured.device.clone(),

@@ -160,6 +160,9 @@ pub struct Cell {
     /// elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isr: Option<Isr>,
+    /// What losses of the leader cost, over all of them; absent where none was lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failover: Vec<FailoverInterval>,
     /// Each repeat by itself, in running order.
     pub repeats: Vec<Repeat>,
     /// What a reader must know before believing this cell.
@@ -446,6 +449,9 @@ pub struct Repeat {
     /// What happened to the cluster meanwhile, in order of `at_us`; faults and what they did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
+    /// What followed each fault that took the first partition's leader away, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failovers: Vec<Failover>,
     /// What the checker found; absent without faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
@@ -487,6 +493,35 @@ pub struct Event {
     /// When it was over, on the same clock; absent for an instant and for what did not end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_us: Option<u64>,
+}
+
+/// One loss of the first partition's leader, and what followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Failover {
+    /// When the fault was injected, since the measured part of the repeat began.
+    pub at_us: u64,
+    /// Id of the broker that led.
+    pub lost_broker: i32,
+    /// Id of the next leader; absent if there was none before the next loss or the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_broker: Option<i32>,
+    /// Where that one stood when it was elected: `isr`, `elr`, or `unclean` for neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<String>,
+    /// Lengths of the intervals whose ends were seen, by their names in `failover` of the cell.
+    pub took_ns: BTreeMap<String, u64>,
+}
+
+/// One interval over all losses of a leader in a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FailoverInterval {
+    /// `detection`, `election`, `propagation`, `client`, `answer`, which add up to `acknowledged`;
+    /// `leader_elected`, `high_watermark_moved`.
+    pub name: String,
+    /// From when to when.
+    pub meaning: String,
+    /// Its distribution.
+    pub latency: Latency,
 }
 
 /// Whether promises were kept, after every replica was read back. Counts are of records, the

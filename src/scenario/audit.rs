@@ -16,9 +16,10 @@ use crate::config::workload::{Fault, Workload};
 use crate::driver::describe::{PartitionDescription, latest_offset};
 use crate::driver::payload::Payload;
 use crate::driver::spec::CellSpec;
+use crate::faults::plan::{self, Act};
 use crate::record;
 use crate::storage::{StorageError, StoredBatch, StoredBatches};
-use crate::types::{Acks, BrokerId, IsrWait, Offset, PartitionId};
+use crate::types::{Acks, BrokerId, HwmGate, IsrWait, Offset, PartitionId, UncleanRecovery};
 
 use super::cluster::Cluster;
 
@@ -52,13 +53,54 @@ pub enum AuditError {
 pub(super) fn promise(workload: &Workload, cell: &Cell) -> Promise {
     // Without waiting for the controller a leader counts on followers that an election may pass by.
     let waits = cell.isr_wait == IsrWait::Controller;
-    let loses_page_cache = workload.faults.iter().any(Fault::is_page_cache_loss);
-    let keeps = waits && (cell.durability.is_synced() || !loses_page_cache);
+    let withstood = lossy_crashes_withstood(workload, cell);
+    let keeps = waits
+        && (cell.durability.is_synced() || lossy_crashes(workload) <= withstood)
+        && !elects_uncleanly(workload);
     Promise {
         acknowledged: cell.acks == Acks::All && keeps,
         visible: keeps,
         order: workload.load.connections == 1,
     }
+}
+
+/// What a reader must know of a workload whose faults are more than is withstood.
+pub(super) fn beyond_guarantee(workload: &Workload, cell: &Cell) -> Option<String> {
+    let (crashes, withstood) = (lossy_crashes(workload), lossy_crashes_withstood(workload, cell));
+    if cell.durability.is_synced() || crashes <= withstood {
+        return None;
+    }
+    let level = workload.cluster.election.elr_level;
+    Some(match level {
+        0 => format!(
+            "unclean shutdowns that lose data: {crashes}; without eligible leader replicas \
+             (elr_level 0) none is promised to be withstood"
+        ),
+        _ => format!(
+            "unclean shutdowns that lose data: {crashes}; min ISR {} withstands {withstood}, so a \
+             loss here is beyond the guarantee",
+            workload.cluster.min_isr
+        ),
+    })
+}
+
+/// Unclean shutdowns that lose data, as planned.
+fn lossy_crashes(workload: &Workload) -> usize {
+    let losses = workload.faults.iter().filter(|fault| fault.is_page_cache_loss());
+    let losses: Vec<Fault> = losses.cloned().collect();
+    let steps = plan::steps(&losses, workload.load.duration);
+    steps.iter().filter(|step| step.act == Act::Inject).count()
+}
+
+/// min ISR - 1 by KIP-966, with ELR and the gate: spec/kip966.md 5.1.
+fn lossy_crashes_withstood(workload: &Workload, cell: &Cell) -> usize {
+    let has_elr = workload.cluster.election.elr_level > 0 && cell.hwm_gate == HwmGate::Kip966;
+    if has_elr { workload.cluster.min_isr - 1 } else { 0 }
+}
+
+/// Whether somebody may lead who is known to lack records while others may hold them.
+fn elects_uncleanly(workload: &Workload) -> bool {
+    workload.cluster.unclean_recovery == UncleanRecovery::Proactive
 }
 
 /// Reads every replica of the cell's topic and judges.
@@ -194,4 +236,37 @@ impl Reader<'_> {
 fn plain(batch: StoredBatch) -> Batch {
     let StoredBatch { header, bytes } = batch;
     Batch { base_offset: header.base_offset, end_offset: header.end_offset(), bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Whether acknowledged records are promised, and whether a reader is warned.
+    fn judged(cluster: &str, level: u8, durability: &str, faults: usize) -> (bool, bool) {
+        let fault = "[[fault]]\nkind = \"page-cache-loss\"\ntarget = \"leader\"\nat = \"1s\"\n";
+        let text = format!(
+            "name = \"t\"\n[cluster]\n{cluster}\n[election]\nelr_level = {level}\n\
+             [matrix]\ndurability = [\"{durability}\"]\n{}",
+            fault.repeat(faults)
+        );
+        let workload = Workload::from_text(Path::new("t.toml"), &text).expect("a good workload");
+        let cell = workload.cells()[0];
+        let warned = beyond_guarantee(&workload, &cell).is_some();
+        (promise(&workload, &cell).acknowledged, warned)
+    }
+
+    #[test]
+    fn eligible_leader_replicas_withstand_one_lossy_crash_less_than_min_isr() {
+        assert_eq!(judged("", 2, "page-cache", 1), (true, false));
+        assert_eq!(judged("", 1, "page-cache", 1), (true, false));
+        assert_eq!(judged("", 0, "page-cache", 1), (false, true));
+        assert_eq!(judged("", 2, "page-cache", 2), (false, true));
+        assert_eq!(judged("min_isr = 3", 2, "page-cache", 2), (true, false));
+        assert_eq!(judged("", 0, "fsync", 2), (true, false), "nothing is lost there");
+        let eager = "unclean_recovery = \"Proactive\"";
+        assert_eq!(judged(eager, 2, "fsync", 0), (false, false));
+    }
 }

@@ -10,6 +10,7 @@ use crate::results::measured::{self, Measured};
 use crate::results::sweeps::{Saturation, mode, sweeps};
 use crate::results::{described, schema, time};
 
+use super::audit;
 use super::floors::RunFloors;
 
 /// Which run it is.
@@ -99,6 +100,9 @@ impl Book {
         let cell = |planned: &Cell| {
             let repeats = &self.repeats[planned.index];
             let mut cell = measured::cell(workload, planned, repeats, floors.of(workload, planned));
+            if !workload.faults.is_empty() {
+                cell.warnings.extend(audit::beyond_guarantee(workload, planned));
+            }
             if let Some(reason) = &self.failures[planned.index] {
                 cell.status_reason = Some(reason.clone());
             }

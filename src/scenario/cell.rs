@@ -10,8 +10,10 @@ use crate::driver::load::LoadMode;
 use crate::driver::outcome::{CellOutcome, Counts, FailureCount, Interval};
 use crate::driver::schedule::{Arrivals, Rate, RateError};
 use crate::driver::spec::{CellSpec, Retry};
+use crate::measure::failover::{Failover, Interval as FailoverInterval};
 use crate::results::measured::Measured;
 use crate::results::schema;
+use crate::types::{MonotonicTime, UncleanRecovery};
 
 /// How long after the measured part answers are waited for.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -105,8 +107,13 @@ fn load_mode(workload: &Workload, pacing: Pacing) -> Result<LoadMode, RateError>
 }
 
 fn topic_configs(workload: &Workload, cell: &Cell) -> Vec<(String, String)> {
+    // The older key is all that is read below the level that brings the strategies.
+    let strategy = workload.cluster.unclean_recovery;
+    let elects_uncleanly = strategy == UncleanRecovery::Proactive;
     [
         ("min.insync.replicas", workload.cluster.min_isr.to_string()),
+        ("unclean.leader.election.enable", elects_uncleanly.to_string()),
+        ("unclean.recovery.strategy", strategy.name().to_owned()),
         ("ackmark.hwm.gate", cell.hwm_gate.name().to_owned()),
         ("ackmark.isr.wait", cell.isr_wait.name().to_owned()),
         ("ackmark.isr.expand", cell.isr_expand.name().to_owned()),
@@ -125,6 +132,8 @@ pub struct Surroundings {
     pub contamination: serde_json::Value,
     /// Faults during it.
     pub events: Vec<schema::Event>,
+    /// What followed each loss of the leader.
+    pub failovers: Vec<Failover>,
     /// What the checker found.
     pub check: Option<schema::Check>,
 }
@@ -136,6 +145,7 @@ pub fn measured(
     outcome: CellOutcome,
     surroundings: Surroundings,
 ) -> Measured {
+    let zero = outcome.measured_from;
     Measured {
         repeat,
         cut_short: outcome.interrupted.then(|| "interrupted".to_owned()),
@@ -155,10 +165,25 @@ pub fn measured(
         stages: outcome.stages,
         intervals: outcome.intervals.iter().map(interval).collect(),
         events: surroundings.events,
+        failovers: surroundings.failovers.iter().map(|one| failover(one, zero)).collect(),
         check: surroundings.check,
         nodes: surroundings.nodes,
         device: surroundings.device,
         contamination: surroundings.contamination,
+    }
+}
+
+fn failover(failover: &Failover, zero: MonotonicTime) -> schema::Failover {
+    let took = |interval: FailoverInterval| {
+        let took_ns = u64::try_from(interval.of(failover)?.as_nanos()).ok()?;
+        Some((interval.name().to_owned(), took_ns))
+    };
+    schema::Failover {
+        at_us: failover.injected.0.saturating_sub(zero.0) / 1_000,
+        lost_broker: failover.lost.0,
+        next_broker: failover.successor.map(|(broker, _)| broker.0),
+        successor: failover.successor.map(|(_, from)| from.name().to_owned()),
+        took_ns: FailoverInterval::ALL.into_iter().filter_map(took).collect(),
     }
 }
 

@@ -21,7 +21,9 @@ use crate::types::{BrokerId, DurabilityMode, EngineKind};
 
 use super::child::{ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
 use super::member::Member;
-use super::settings::{CONTROLLER_ADDRESS, Doors, broker_config, controller_config, events_file};
+use super::settings::{
+    BROKER_ADDRESS, CONTROLLER_ADDRESS, Doors, broker_config, controller_config, events_file,
+};
 
 /// How long a broker may take to say who is there.
 const ASK_PATIENCE: Duration = Duration::from_millis(500);
@@ -74,7 +76,7 @@ pub enum ClusterError {
         #[source]
         source: io::Error,
     },
-    /// No port for a controller.
+    /// No port for a node.
     #[error("cannot find a free port: {0}")]
     Port(#[source] io::Error),
     /// A node's configuration could not be written down.
@@ -135,14 +137,14 @@ impl Cluster {
             cluster.relay = Some(Relay::start().map_err(ClusterError::Relay)?);
         }
         cluster.start_controllers(plan)?;
-        for id in 1..=plan.settings.brokers {
-            let id = BrokerId(id as i32);
+        let seats = free_addresses(BROKER_ADDRESS, plan.settings.brokers);
+        for (id, listen) in (1..).map(BrokerId).zip(seats.map_err(ClusterError::Port)?) {
             if let Some(size_bytes) = plan.loop_disk_bytes {
                 let image = folder.join(format!("broker-{id}.image"));
                 let disk = LoopDisk::create(&image, &cluster.data_dir(id), size_bytes)?;
                 cluster.disks.push((id, disk));
             }
-            let doors = cluster.doors(id).map_err(ClusterError::Relay)?;
+            let doors = cluster.doors(id, listen).map_err(ClusterError::Relay)?;
             let file = broker_config(plan, id, &doors).to_toml()?;
             let broker = start(plan, id, &format!("broker-{id}"), "broker", &file)?;
             cluster.brokers.push(broker);
@@ -201,14 +203,15 @@ impl Cluster {
     }
 
     /// Where broker `id` reaches the controllers, and where others reach the broker.
-    fn doors(&mut self, id: BrokerId) -> io::Result<Doors> {
+    fn doors(&mut self, id: BrokerId, listen: SocketAddr) -> io::Result<Doors> {
         let Some(relay) = &mut self.relay else {
             let controllers = self.controllers.iter().filter_map(Member::address).collect();
-            return Ok(Doors { controllers, advertised: None });
+            return Ok(Doors { listen, controllers, advertised: None });
         };
         let controllers = self.controllers.iter().map(|controller| End::Node(controller.id));
         let from = Some(End::Node(id));
         Ok(Doors {
+            listen,
             controllers: controllers.map(|to| relay.door(from, to)).collect::<io::Result<_>>()?,
             advertised: Some(relay.door(None, End::Node(id))?),
         })

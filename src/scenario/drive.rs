@@ -125,6 +125,7 @@ pub fn run(
             device: Value::String("unknown".to_owned()),
             contamination: HostSample::sample().since(&before).to_json(),
             events: Vec::new(),
+            failovers: Vec::new(),
             check: None,
         };
         let measured = cell::measured(repeat, workload.load.duration, outcome, surroundings);

@@ -7,42 +7,101 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::config::workload::Fault;
+use kafka_protocol::protocol::StrBytes;
+
+use crate::config::workload::Workload;
+use crate::driver::describe::PartitionDescription;
 use crate::driver::error::DriverError;
 use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
 use crate::driver::spec::CellSpec;
 use crate::driver::{self, Phase};
 use crate::measure::clock;
+use crate::measure::failover::Failover;
+use crate::node::client::{Client, ClientError};
 use crate::results::schema;
-use crate::types::MonotonicTime;
+use crate::types::{MonotonicTime, PartitionId, UncleanRecovery};
+use crate::wire::{ElectLeadersRequest, ElectLeadersTopic, Request, Response};
 
 use super::cluster::{Cluster, ClusterError};
 use super::injector::Injector;
+use super::leader_watch;
+use super::member::Member;
 use super::progress::Progress;
 use super::run::RunError;
 
 /// Longest sleep: the end of the driver and of nodes is looked for this often.
 const POLL: Duration = Duration::from_millis(20);
+/// How long the operator tries.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a broker may take to answer the operator.
+const ASK_PATIENCE: Duration = Duration::from_secs(5);
+const ELECT_LEADERS_VERSION: i16 = 3;
+const LONGEST_LOG_BALANCED: i8 = 2;
 /// How long all brokers may take to be in the cluster before a cell and after its faults.
 const COMPLETE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a cell and `faults` with it; afterwards every node is up again. Gives what was measured and
-/// what happened.
+/// What came of a cell.
+pub(super) struct Driven {
+    /// What was measured.
+    pub(super) outcome: CellOutcome,
+    /// What happened to the cluster.
+    pub(super) events: Vec<schema::Event>,
+    /// What followed each loss of the leader.
+    pub(super) failovers: Vec<Failover>,
+}
+
+impl Driven {
+    /// Of a cell without faults.
+    pub(super) fn undisturbed(outcome: CellOutcome) -> Driven {
+        Driven { outcome, events: Vec::new(), failovers: Vec::new() }
+    }
+}
+
+/// Runs a cell and the workload's faults with it; afterwards every node is up again and every
+/// partition has a leader, if its strategy lets it.
 ///
 /// # Errors
 /// [`RunError`]: the cell could not be run, or a node does not come back.
 pub(super) fn drive(
     cluster: &mut Cluster,
     spec: &CellSpec,
-    faults: &[Fault],
+    workload: &Workload,
     stop: &AtomicBool,
     progress: &Progress,
-) -> Result<(CellOutcome, Vec<schema::Event>), RunError> {
+) -> Result<Driven, RunError> {
     cluster.await_complete(COMPLETE_PATIENCE)?;
-    let mut injector = Injector::new(faults, spec, progress);
+    let mut injector = Injector::new(&workload.faults, spec, progress);
+    let controllers: Vec<SocketAddr> =
+        cluster.controllers().iter().filter_map(Member::address).collect();
+    let is_over = AtomicBool::new(false);
+    let (outcome, decisions) = thread::scope(|scope| {
+        let watch = || leader_watch::decisions(&controllers, &spec.topic, &is_over);
+        let watch = scope.spawn(watch);
+        let outcome = load(cluster, spec, &mut injector, stop, progress);
+        let needs_operator = workload.cluster.unclean_recovery == UncleanRecovery::Manual;
+        if outcome.is_ok() && needs_operator {
+            operate(cluster, spec, &mut injector);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        (outcome, watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    });
+    let outcome = outcome?;
+    let failovers = leader_watch::failovers(injector.losses(), &decisions, &outcome.leaders);
+    let events = injector.into_events(outcome.measured_from);
+    Ok(Driven { outcome, events, failovers })
+}
+
+/// The load and the faults, until all brokers are back.
+fn load(
+    cluster: &mut Cluster,
+    spec: &CellSpec,
+    injector: &mut Injector<'_>,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> Result<CellOutcome, RunError> {
     let halt = AtomicBool::new(false);
     let bootstrap = cluster.bootstrap();
     let (outcome, failure) = thread::scope(|scope| {
@@ -53,7 +112,7 @@ pub(super) fn drive(
         let mut measured_from = None;
         while !cell.is_finished() {
             let step = match measured_from {
-                Some(from) => act(&mut injector, cluster, from),
+                Some(from) => act(injector, cluster, from),
                 None => {
                     measured_from = told.recv_timeout(POLL).ok();
                     cluster.check_running().map_err(ClusterError::from)
@@ -73,8 +132,48 @@ pub(super) fn drive(
     }
     let outcome = outcome?;
     cluster.await_complete(COMPLETE_PATIENCE)?;
-    let events = injector.into_events(outcome.measured_from);
-    Ok((outcome, events))
+    Ok(outcome)
+}
+
+/// Plays the operator whom the Manual strategy waits for: once all brokers are back, has the longest
+/// log elected where there is no leader.
+fn operate(cluster: &Cluster, spec: &CellSpec, injector: &mut Injector<'_>) {
+    let deadline = Instant::now() + OPERATOR_PATIENCE;
+    let leaderless = || {
+        let partitions = cluster.ask(Some(&spec.topic)).unwrap_or_default().partitions;
+        let is_leaderless = |(_, one): &(i32, PartitionDescription)| one.leader.is_none();
+        let found = (0..).zip(partitions).filter(is_leaderless);
+        found.map(|(index, _)| PartitionId(index)).collect::<Vec<_>>()
+    };
+    let mut is_told = false;
+    while let waiting = leaderless()
+        && !waiting.is_empty()
+        && Instant::now() < deadline
+    {
+        if !is_told {
+            let what = "the operator has the longest log elected, as Manual asks for";
+            injector.note("elect-leaders", what.to_owned());
+            is_told = true;
+        }
+        // What is refused or lost is asked for again.
+        let _ = elect_longest_log(cluster, &spec.topic, waiting);
+        thread::sleep(POLL);
+    }
+}
+
+fn elect_longest_log(
+    cluster: &Cluster,
+    topic: &str,
+    partitions: Vec<PartitionId>,
+) -> Result<Response, ClientError> {
+    let topic = StrBytes::from_string(topic.to_owned());
+    let request = Request::ElectLeaders(ElectLeadersRequest {
+        election_type: LONGEST_LOG_BALANCED,
+        topics: Some(vec![ElectLeadersTopic { name: topic, partitions, desired_leaders: None }]),
+        timeout_ms: i32::try_from(ASK_PATIENCE.as_millis()).unwrap_or(i32::MAX),
+    });
+    let mut client = Client::connect(&cluster.bootstrap().to_string(), ASK_PATIENCE)?;
+    client.ask(ELECT_LEADERS_VERSION, &request)
 }
 
 /// Runs the cell; tells once when its measured part begins.

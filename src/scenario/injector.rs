@@ -41,6 +41,8 @@ pub(super) struct Injector<'a> {
     /// Injected and not over.
     open: Vec<Open>,
     events: Vec<Event>,
+    /// Brokers that were taken away, and when.
+    losses: Vec<(MonotonicTime, BrokerId)>,
 }
 
 struct Open {
@@ -94,7 +96,19 @@ impl<'a> Injector<'a> {
             steps: plan::steps(faults, spec.duration).into(),
             open: Vec::new(),
             events: Vec::new(),
+            losses: Vec::new(),
         }
+    }
+
+    /// Notes something that is no fault.
+    pub(super) fn note(&mut self, kind: &'static str, what: String) {
+        self.progress.event(&what);
+        self.events.push(Event { at: clock::now(), until: None, kind, what });
+    }
+
+    /// Nodes that were taken away, by time: ended, about to end, or paused.
+    pub(super) fn losses(&self) -> &[(MonotonicTime, BrokerId)] {
+        &self.losses
     }
 
     /// When the next step is due, from the begin of the measured part; `None` after the last.
@@ -157,6 +171,12 @@ impl<'a> Injector<'a> {
             Ok((at, hit, what)) => {
                 let Step { fault, occurrence, .. } = step;
                 plan::delay_recovery(&mut self.steps, planned, &step, now(at), self.length);
+                match hit {
+                    Hit::Node(id) if !matches!(kind, FaultKind::SlowSync(_)) => {
+                        self.losses.push((at, id));
+                    }
+                    Hit::Node(_) | Hit::Links(_) => {}
+                }
                 self.open.push(Open { fault, occurrence, hit, event: self.events.len() });
                 self.progress.event(&what);
                 self.events.push(Event { at, until: None, kind: kind.name(), what });

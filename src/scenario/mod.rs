@@ -4,7 +4,7 @@
 //! its file says), [`cluster`] (all of one block's nodes),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
-//! (what goes wrong meanwhile), `audit` (whether anything was lost), [`progress`] (what is told
+//! (what goes wrong meanwhile), `leader_watch` (what followed a lost leader), `audit` (whether anything was lost), [`progress`] (what is told
 //! meanwhile) with [`partitions`] (as the cluster tells them, through [`crate::node::client`]). The nodes are
 //! real processes on loopback; nothing here is a shortcut. [`local_cluster`] keeps a cluster for
 //! somebody to operate on; [`drive`] drives a cluster somebody else started. [`bench_floor`] stands apart: the log writer
@@ -22,6 +22,7 @@ mod faulted;
 pub mod floors;
 mod injector;
 mod isr_events;
+mod leader_watch;
 pub mod local_cluster;
 mod member;
 pub mod partitions;

@@ -33,7 +33,7 @@ use super::audit;
 use super::book::{Book, Origin};
 use super::cell::{self, Surroundings};
 use super::cluster::{Cluster, ClusterError, Plan};
-use super::faulted;
+use super::faulted::{self, Driven};
 use super::floors::RunFloors;
 use super::isr_events::IsrEvents;
 use super::progress::Progress;
@@ -355,11 +355,11 @@ fn run_one(
     let data_dir = &place.settings.data_dir;
     let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
     let driven = if workload.faults.is_empty() {
-        drive(cluster, &spec, stop, progress).map(|outcome| (outcome, Vec::new()))
+        drive(cluster, &spec, stop, progress).map(Driven::undisturbed)
     } else {
-        faulted::drive(cluster, &spec, &workload.faults, stop, progress)
+        faulted::drive(cluster, &spec, workload, stop, progress)
     };
-    let (outcome, events) = match driven {
+    let Driven { outcome, events, failovers } = match driven {
         Ok(driven) => driven,
         Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
         Err(error) => return Err(error),
@@ -369,6 +369,7 @@ fn run_one(
         device: device(before.1, DeviceCounters::sample(data_dir)),
         contamination: HostSample::sample().since(&before.0).to_json(),
         events,
+        failovers,
         check: None,
     };
     let history = outcome.history.clone();

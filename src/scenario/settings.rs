@@ -17,6 +17,9 @@ pub(super) const CLUSTER_ID: &str = "ackmark-embedded";
 /// none can take a controller's port while it is down.
 pub(super) const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 100);
 
+/// The same for brokers: whoever knows one finds it again after a restart.
+pub(super) const BROKER_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 101);
+
 /// Where broker `id` tells what happens to ISRs, within the cluster's folder.
 pub(super) fn events_file(id: BrokerId) -> String {
     format!("broker-{id}.events.jsonl")
@@ -43,6 +46,7 @@ pub(super) fn controller_config(plan: &Plan<'_>) -> ControllerConfig {
 
 /// Addresses of one broker's: the nodes' own, or the relay's.
 pub(super) struct Doors {
+    pub(super) listen: SocketAddr,
     pub(super) controllers: Vec<SocketAddr>,
     pub(super) advertised: Option<SocketAddr>,
 }
@@ -52,7 +56,7 @@ pub(super) fn broker_config(plan: &Plan<'_>, id: BrokerId, doors: &Doors) -> Bro
     BrokerConfig {
         node_id: id,
         cluster_id: CLUSTER_ID.to_owned(),
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        listen: doors.listen,
         advertised: doors.advertised,
         data_dir: PathBuf::from(format!("broker-{id}")),
         controllers: doors.controllers.clone(),

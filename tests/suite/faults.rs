@@ -12,7 +12,7 @@ const CLUSTER: &str = "[cluster]\nsegment_bytes = \"2MiB\"\nsession_timeout = \"
                        heartbeat_interval = \"100ms\"\nreplica_fetch_backoff = \"50ms\"\n\
                        replica_lag_time_max = \"1s\"\n";
 
-struct Ended {
+pub(super) struct Ended {
     /// Kept until the result was read.
     folder: tempfile::TempDir,
     status: Option<i32>,
@@ -22,10 +22,14 @@ struct Ended {
 
 /// Runs a workload of one cell at 500 records a second: `rest` is all but its name and cluster.
 fn run(rest: &str) -> Ended {
+    run_workload(&format!("name = \"t\"\n{CLUSTER}{rest}"))
+}
+
+/// Runs a workload of the name `t`.
+pub(super) fn run_workload(workload: &str) -> Ended {
     // Not in /tmp: that may be a tmpfs.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     fs::create_dir(folder.path().join("data")).expect("a writable folder");
-    let workload = format!("name = \"t\"\n{CLUSTER}{rest}");
     fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
     let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
         .args(["run", "t.toml", "--data", "data", "--out", "out"])
@@ -40,7 +44,7 @@ fn run(rest: &str) -> Ended {
 }
 
 impl Ended {
-    fn result(&self) -> RunResult {
+    pub(super) fn result(&self) -> RunResult {
         let told = || format!("{}\n{}", self.errors, self.output);
         let entries = fs::read_dir(self.folder.path().join("out/t"));
         let results: Vec<PathBuf> = entries
@@ -211,7 +215,7 @@ fn a_quorum_outlives_its_active_controller() {
 }
 
 /// Whether this user can mount a loop device; if not, says so.
-fn can_lose_page_cache() -> bool {
+pub(super) fn can_lose_page_cache() -> bool {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
     let tried = ackmark::faults::loop_disk::try_in(folder.path());
     if let Err(error) = &tried {

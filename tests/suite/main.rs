@@ -6,6 +6,7 @@ mod bad_input;
 mod client;
 mod cluster;
 mod commands;
+mod experiments;
 mod faults;
 mod golden;
 mod html;

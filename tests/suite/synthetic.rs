@@ -217,6 +217,7 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
         stages,
         intervals,
         events: Vec::new(),
+        failovers: Vec::new(),
         check: None,
         nodes: Vec::new(),
         device: json!({}),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::types::{
     Acks, AlterPartitionPolicy, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush,
-    HwmGate, IsrExpand, IsrWait, ServeFollowers,
+    HwmGate, IsrExpand, IsrWait, ServeFollowers, UncleanRecovery,
 };
 
 use super::node::ElectionConfig;
@@ -49,6 +49,8 @@ pub struct Cluster {
     pub replication_factor: usize,
     /// `min.insync.replicas`; at most the replication factor.
     pub min_isr: usize,
+    /// `unclean.recovery.strategy`, and with `Proactive` `unclean.leader.election.enable`.
+    pub unclean_recovery: UncleanRecovery,
     /// Event loops per broker.
     pub shards: usize,
     /// Whether broker threads are pinned to CPUs.
@@ -296,14 +298,23 @@ impl Workload {
     }
 
     /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
-    /// length: sessions and recoveries do not shrink with it.
+    /// length, as sessions and recoveries do not shrink with it; where all faults are repeated, each
+    /// comes [`defaults::QUICK_FAULTS`] times at most.
     pub fn quick(mut self) -> Workload {
         self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
-        if self.faults.is_empty() {
-            self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
-            self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
-        }
+        let length = match self.faults.as_slice() {
+            [] => {
+                self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
+                Some(defaults::QUICK_DURATION)
+            }
+            faults => {
+                let periods =
+                    faults.iter().map(|one| Some(one.at + one.every? * defaults::QUICK_FAULTS));
+                periods.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().min())
+            }
+        };
+        self.load.duration = length.map_or(self.load.duration, |max| max.min(self.load.duration));
         self
     }
 

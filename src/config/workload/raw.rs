@@ -13,7 +13,7 @@ use crate::config::units::Scalar;
 use crate::config::{defaults, units};
 use crate::types::{
     Acks, CommitRoute, DurabilityMode, EngineKind, FetchPipeline, Flush, HwmGate, IsrExpand,
-    IsrWait, ServeFollowers,
+    IsrWait, ServeFollowers, UncleanRecovery,
 };
 
 use super::fault::{self, RawFault};
@@ -44,6 +44,7 @@ struct RawCluster {
     brokers: Field,
     replication_factor: Field,
     min_isr: Field,
+    unclean_recovery: Field,
     engine: Field,
     shards: Field,
     pin: Field,
@@ -204,6 +205,12 @@ fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, Confi
         brokers,
         replication_factor,
         min_isr,
+        unclean_recovery: source.or(
+            "cluster.unclean_recovery",
+            &raw.unclean_recovery,
+            UncleanRecovery::Balanced,
+            units::choice(&UncleanRecovery::ALL),
+        )?,
         shards: source.count("cluster.shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
         pin: source.or("cluster.pin", &raw.pin, defaults::PIN, units::flag)?,
         segment_bytes,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::config::{defaults, units};
 use crate::types::{
     AlterPartitionPolicy, Compat, DurabilityMode, EngineKind, FetchPipeline, HwmGate, IsrExpand,
-    IsrWait, ServeFollowers,
+    IsrWait, ServeFollowers, UncleanRecovery,
 };
 
 use super::Retry;
@@ -51,7 +51,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-fn cluster() -> [Key; 25] {
+fn cluster() -> [Key; 26] {
     let memory = |default| size(1 << 20..=1 << 36, default);
     [
         (
@@ -69,6 +69,12 @@ fn cluster() -> [Key; 25] {
             "min_isr",
             "min.insync.replicas; at most replication_factor.",
             count(1..=64, defaults::MIN_ISR),
+        ),
+        (
+            "unclean_recovery",
+            "unclean.recovery.strategy; Proactive sets unclean.leader.election.enable too, which is \
+             all that counts below elr_level 2.",
+            choice(&UncleanRecovery::ALL, UncleanRecovery::Balanced),
         ),
         (
             "engine",

@@ -89,3 +89,15 @@ fn the_controller_path_is_chosen_by_the_workload() {
     let error = refusal("name = \"n\"\n[election]\nelr_level = 3");
     assert_eq!(error, "w.toml:3:13: election.elr_level = 3: must be 0 to 2");
 }
+
+#[test]
+fn quick_keeps_a_few_of_each_repeated_fault_and_all_of_a_script() {
+    let repeated = "name = \"n\"\n[load]\nduration = \"90s\"\n[[fault]]\nkind = \"kill\"\n\
+                    target = \"leader\"\nat = \"1s\"\nevery = \"4s\"\nfor = \"2s\"\n";
+    let quick = read(repeated).expect("a good workload").quick();
+    assert_eq!(quick.load.duration, Duration::from_secs(13));
+    let script =
+        repeated.to_owned() + "[[fault]]\nkind = \"stop\"\ntarget = \"follower\"\nat = \"70s\"\n";
+    let quick = read(&script).expect("a good workload").quick();
+    assert_eq!(quick.load.duration, Duration::from_secs(90));
+}

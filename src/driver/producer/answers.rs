@@ -57,6 +57,11 @@ impl Producers {
             return;
         };
         let Some(out) = producer.in_flight.remove(asked) else { return };
+        if let Some(leaders) = round.recorder.leaders(out.facts.partition)
+            && answer.error == ErrorCode::None
+        {
+            leaders.answered(connection.0, producer.broker, received);
+        }
         self.in_flight -= 1;
         self.on_answer(round, out, &answer, received);
     }

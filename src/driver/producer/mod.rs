@@ -164,7 +164,7 @@ impl Producers {
                 .find(|producer| producer.broker == leader && producer.slot == slot);
             match known {
                 Some(producer) => {
-                    producer.link.redirect(address);
+                    producer.link.moved_to(address);
                     producer.partitions.push(partition);
                 }
                 None => self.producers.push(Producer {
@@ -205,9 +205,11 @@ impl Producers {
         self.in_flight
     }
 
-    /// Whether a failure says that leaders have moved; asked once, then forgotten.
+    /// Whether a failure says that leaders have moved, asked once, then forgotten; or a leader cannot be
+    /// reached, for as long as that is so.
     pub fn take_is_stale(&mut self) -> bool {
-        std::mem::take(&mut self.is_stale)
+        let is_away = |one: &Producer| !one.partitions.is_empty() && one.link.reopen_at().is_some();
+        std::mem::take(&mut self.is_stale) || self.producers.iter().any(is_away)
     }
 
     /// Whether every record due was sent, and every batch sent was answered or given up.

@@ -1,6 +1,6 @@
 //! All cells in one table, and each by itself.
 
-use crate::report::numbers;
+use crate::report::{faults, numbers};
 use crate::results::schema::{Cell, Counts, Latency, Repeat, RunResult, Status};
 
 use super::breakdown::{self, Waterfall};
@@ -230,6 +230,12 @@ fn facts(cell: &Cell) -> Vec<(String, String)> {
         });
         let bound = format!("{} = {}{ratio}", floor.formula, micros(floor.floor_ns));
         facts.push(("floor of this machine".to_owned(), bound));
+    }
+    for (label, text) in [
+        ("lost leaders (p50 or median; max)", faults::failover(cell)),
+        ("read back from every replica, records", faults::kept(cell)),
+    ] {
+        facts.extend(text.map(|text| (label.to_owned(), text)));
     }
     facts
 }

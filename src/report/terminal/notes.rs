@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::report::{numbers, origin, stages};
+use crate::report::{faults, numbers, origin, stages};
 use crate::results::schema::{Cell, RunResult, Stage, Status};
 
 use super::WIDTH;
@@ -96,6 +96,27 @@ pub(super) fn throughput(result: &RunResult) -> String {
         )
     };
     titled("throughput", unpaced.map(line).collect())
+}
+
+/// One line a cell: what the losses of its leader cost.
+pub(super) fn failovers(result: &RunResult) -> String {
+    let line = |cell: &Cell| Some(hanging(&cell.name, &faults::failover(cell)?));
+    let title = "from the loss of a leader (p50, or the median sample where p50 needs more; max)";
+    titled(title, result.cells.iter().filter_map(line).collect())
+}
+
+/// One line a cell: what the checker counted.
+pub(super) fn kept(result: &RunResult) -> String {
+    let line = |cell: &Cell| Some(hanging(&cell.name, &faults::kept(cell)?));
+    // Each repeat has a seed of its own.
+    let seed = result.workload.load.get("seed").and_then(Value::as_u64).unwrap_or_default();
+    let last = result.cells.iter().map(|cell| cell.repeats.len() as u64).max().unwrap_or_default();
+    let seeds = match last {
+        0 | 1 => format!("seed {seed}"),
+        repeats => format!("seeds {seed} to {}", seed.wrapping_add(repeats - 1)),
+    };
+    let title = format!("read back from every replica (records, with the warm-up's; {seeds})");
+    titled(&title, result.cells.iter().filter_map(line).collect())
 }
 
 /// One line a cell: the p50s of the stages on its path.

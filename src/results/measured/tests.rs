@@ -49,6 +49,7 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
         stages: StageHistograms::new(),
         intervals: Vec::new(),
         events: Vec::new(),
+        failovers: Vec::new(),
         check: None,
         nodes: Vec::new(),
         device: Value::Null,
