@@ -296,13 +296,22 @@ impl Workload {
     }
 
     /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
-    /// length: sessions and recoveries do not shrink with it.
+    /// length: sessions and recoveries do not shrink with it. Of the shares of a saturation four are
+    /// left, half a second each, since each mode is searched first.
     pub fn quick(mut self) -> Workload {
-        self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
+        let shares = self.matrix.pacings.iter().any(|one| matches!(one, Pacing::Share { .. }));
+        let (warmup, duration) = match shares {
+            true => defaults::QUICK_SHARE,
+            false => (defaults::QUICK_WARMUP, defaults::QUICK_DURATION),
+        };
+        if shares {
+            thin(&mut self.matrix.pacings, defaults::QUICK_SHARES);
+        }
+        self.load.saturation_probe = self.load.saturation_probe.min(duration);
         self.load.repeats = 1;
         if self.faults.is_empty() {
-            self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
-            self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
+            self.load.warmup = self.load.warmup.min(warmup);
+            self.load.duration = self.load.duration.min(duration);
         }
         self
     }
@@ -317,6 +326,14 @@ impl Workload {
     pub fn on_engine(mut self, engine: EngineKind) -> Workload {
         self.matrix.engines = vec![engine];
         self
+    }
+}
+
+/// Leaves `count` of the items, evenly spaced, the first and the last among them.
+fn thin<T: Copy>(items: &mut Vec<T>, count: usize) {
+    let last = items.len().saturating_sub(1);
+    if last >= count {
+        *items = (0..count).map(|index| items[index * last / (count - 1)]).collect();
     }
 }
 
