@@ -11,7 +11,8 @@ SEED ?= 1
 # The browser that `make report-check` starts.
 CHROMIUM ?= chromium
 # What `make experiments` runs, each alone by `make experiment-NAME`; QUICK=1 runs each shortly.
-EXPERIMENTS ?= failover last-replica-standing unclean-recovery rolling-restart
+EXPERIMENTS ?= durability isr-gate heartbeat-partition failover last-replica-standing unclean-recovery \
+	premature-expansion fetch-pipeline rolling-restart
 QUICK ?=
 # How many seeds `make sim` runs of each profile.
 SEEDS ?= 10000

@@ -117,6 +117,11 @@ pub const QUICK_FAULTS: u32 = 3;
 pub const QUICK_DURATION: Duration = Duration::from_millis(700);
 /// Warm-up per cell under `--quick`.
 pub const QUICK_WARMUP: Duration = Duration::from_millis(200);
+/// Warm-up and measured time under `--quick` where rates are shares of a saturation.
+pub const QUICK_SHARE: (Duration, Duration) =
+    (Duration::from_millis(100), Duration::from_millis(300));
+/// Shares left by `--quick`: enough for a knee.
+pub const QUICK_SHARES: usize = 4;
 
 /// The `page-cache-flush` thresholds.
 pub const FLUSH: Flush = Flush { messages: FLUSH_MESSAGES, interval: FLUSH_INTERVAL };

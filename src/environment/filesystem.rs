@@ -165,6 +165,15 @@ pub fn require_free_space(directory: &Path, planned_bytes: u64) -> Result<(), No
     }
 }
 
+/// Waits until the file system of `directory` has written everything back, so that what was written
+/// before is not written during what is measured next.
+///
+/// # Errors
+/// The system's reason, if the directory cannot be opened or its file system failed to write.
+pub fn write_back(directory: &Path) -> std::io::Result<()> {
+    system_calls::sync_file_system(&std::fs::File::open(directory)?)
+}
+
 /// Name and class of a file system by the magic number statfs(2) gives (Linux `magic.h`).
 pub(super) fn kind_of(magic: u64) -> Option<(&'static str, StorageClass)> {
     use StorageClass::{Device, Memory, Overlay, Remote};

@@ -36,7 +36,9 @@ pub use contamination::{Contamination, HostSample, StealLevel};
 pub use cpu::CpuFacts;
 pub use device::{DeviceCounters, DeviceFacts};
 pub use direct_io::{DirectIo, DirectIoReason, DirectIoUnavailable, direct_io};
-pub use filesystem::{FilesystemFacts, NotEnoughSpace, StorageClass, require_free_space};
+pub use filesystem::{
+    FilesystemFacts, NotEnoughSpace, StorageClass, require_free_space, write_back,
+};
 pub use floor::{FloorError, FloorSettings, Floors};
 pub use kernel::KernelFacts;
 pub use limits::LimitFacts;

@@ -36,6 +36,15 @@ pub(super) fn file_system_status(path: &Path) -> io::Result<FileSystemStatus> {
     })
 }
 
+/// syncfs(2): returns once the file system of `file` has nothing left to write back.
+pub(super) fn sync_file_system(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open during the call, which takes nothing else.
+    match unsafe { libc::syncfs(file.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// O_DIRECT alignment as the file system states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DioAlignment {

@@ -2,6 +2,7 @@
 //! the time went, what each mode promises, and what limits the figures.
 
 mod notes;
+mod sweeps;
 
 use std::collections::BTreeSet;
 
@@ -24,6 +25,7 @@ pub fn render(result: &RunResult) -> String {
     text.push_str(&table(result));
     for section in [
         notes::sample_legend(result),
+        sweeps::section(result),
         notes::throughput(result),
         notes::failovers(result),
         notes::kept(result),
@@ -43,14 +45,17 @@ pub fn render(result: &RunResult) -> String {
 
 fn table(result: &RunResult) -> String {
     let varying = varying_factors(&result.cells);
+    let rows = result.cells.iter().map(|cell| row(cell, &varying)).collect();
+    laid_out(header(&varying), rows, 2 + varying.len())
+}
+
+/// Columns without rules; all but the first `text_columns` hold numbers.
+fn laid_out(header: Row, rows: Vec<Row>, text_columns: usize) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header(&varying));
-    for cell in &result.cells {
-        table.add_row(row(cell, &varying));
-    }
-    let text_columns = 2 + varying.len();
+    table.set_header(header);
+    table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index >= text_columns {
@@ -68,7 +73,7 @@ struct Factor {
     show: fn(&Factors) -> String,
 }
 
-const FACTORS: [Factor; 11] = [
+const FACTORS: [Factor; 12] = [
     Factor { name: "engine", show: |factors| factors.engine.clone() },
     Factor { name: "hwm.gate", show: |factors| factors.hwm_gate.clone() },
     Factor { name: "isr.wait", show: |factors| factors.isr_wait.clone() },
@@ -80,7 +85,13 @@ const FACTORS: [Factor; 11] = [
     Factor { name: "parts", show: |factors| factors.partitions.to_string() },
     Factor { name: "record B", show: |factors| factors.record_bytes.to_string() },
     Factor { name: "mode", show: |factors| factors.load_mode.clone() },
+    Factor { name: "load", show: share },
 ];
+
+/// Of what its mode sustains.
+fn share(factors: &Factors) -> String {
+    factors.rate_percent.map_or(NONE.to_owned(), |percent| format!("{percent} %"))
+}
 
 fn varying_factors(cells: &[Cell]) -> Vec<Factor> {
     let varies = |factor: &Factor| {

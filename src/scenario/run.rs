@@ -22,7 +22,7 @@ use crate::driver::spec::CellSpec;
 use crate::driver::{self, Phase};
 use crate::environment::{
     DeviceCounters, DirectIoUnavailable, Environment, FloorError, HostSample, NotEnoughSpace,
-    ProcessUse, UringUnavailable, direct_io, require_free_space, uring_available,
+    ProcessUse, UringUnavailable, direct_io, require_free_space, uring_available, write_back,
 };
 use crate::measure::histogram::PERCENTILES;
 use crate::results::measured::Measured;
@@ -323,6 +323,7 @@ fn find_saturation(
             number += 1;
             progress.note(&saturation::describe(&name, pacing));
             let spec = cell::probe_spec(workload, planned, pacing, number)?;
+            settle(place);
             match drive(cluster, &spec, stop, progress) {
                 Ok(outcome) => Ok(Some(outcome)),
                 Err(RunError::Driver(DriverError::Stopped)) => Ok(None),
@@ -332,11 +333,27 @@ fn find_saturation(
         let Some(found) = found else { return Ok(false) };
         book.add_saturation(planned, found);
     }
-    let is_known = book.resolved(planned).pacing.rate_per_s().is_some();
-    if !is_known {
-        book.failures[planned.index] = Some(saturation::NOT_FOUND.to_owned());
+    let resolved = book.resolved(planned);
+    let workload = &place.settings.workload;
+    let failure = match resolved.pacing.rate_per_s() {
+        None => Some(saturation::NOT_FOUND.to_owned()),
+        // Before the search nobody knew how much this would write.
+        Some(_) => {
+            let bytes = workload.planned_cell_bytes(&resolved);
+            require_free_space(&place.settings.data_dir, bytes).err().map(|error| error.to_string())
+        }
+    };
+    let may_run = failure.is_none();
+    if !may_run {
+        book.failures[planned.index] = failure;
     }
-    Ok(is_known)
+    Ok(may_run)
+}
+
+/// What was written before must not be written during the next cell. If that fails, the cell shows
+/// it: its brokers write to the same file system.
+fn settle(place: &Place<'_>) {
+    let _ = write_back(&place.settings.data_dir);
 }
 
 /// `None` if it was stopped before its load began.
@@ -353,6 +370,7 @@ fn run_one(
     progress.cell_begins(&name, place.repeat);
     progress.watch_partitions(cluster.bootstrap(), &spec.topic);
     let data_dir = &place.settings.data_dir;
+    settle(place);
     let before = (HostSample::sample(), DeviceCounters::sample(data_dir));
     let driven = if workload.faults.is_empty() {
         drive(cluster, &spec, stop, progress).map(Driven::undisturbed)

@@ -2,9 +2,10 @@
 //!
 //! 1. Every window is kept full. What is achieved is the ceiling.
 //! 2. An open loop at the ceiling: if it is sustained, it is the saturation.
-//! 3. Else the rates between a sixteenth of the ceiling and the ceiling are halved, by their
-//!    logarithms, [`BISECTIONS`] times; the highest sustained rate is the saturation, too low by 5 %
-//!    at most.
+//! 3. Else, until a rate is sustained, ever further below what the last one achieved: overload makes
+//!    large batches, so what it achieves is about the most there is.
+//! 4. Then the rates between the highest sustained and the lowest that was not are halved, by their
+//!    logarithms, until they are [`CLOSE`] to each other. The highest sustained is the saturation.
 //!
 //! A rate is sustained if the cluster was at most [`BEHIND_MAX`] behind the schedule when the probe
 //! ended, and nothing was left unsent or unanswered after that, or failed.
@@ -15,10 +16,12 @@ use crate::config::workload::{Arrival, Pacing};
 use crate::driver::outcome::CellOutcome;
 use crate::results::sweeps::{Probe, Saturation};
 
-/// Probes after the two at the ceiling.
-const BISECTIONS: usize = 6;
-/// How far below the ceiling the search begins.
-const SPAN: f64 = 16.0;
+/// Most probes of an open loop.
+const PROBES_MAX: usize = 9;
+/// A sustained rate and one that is not are this close in the end.
+const CLOSE: f64 = 1.05;
+/// The step down from what an overloaded rate achieved; from the next one twice that, and so on.
+const STEP_DOWN: f64 = 0.88;
 /// Longer than a sync takes, and a small part of a probe: one of 2 s shows an overload of 2.5 %.
 const BEHIND_MAX: Duration = Duration::from_millis(50);
 
@@ -32,23 +35,24 @@ impl Search {
     /// What to try next; `None` once it is over.
     fn next(&self) -> Option<Option<u64>> {
         let Some(ceiling) = self.ceiling() else { return Some(None) };
-        let open: Vec<(u64, bool)> = self.open().collect();
-        match open.as_slice() {
-            _ if ceiling == 0 => None,
-            [] => Some(Some(ceiling)),
-            [(_, true)] => None,
-            tried if tried.len() > BISECTIONS => None,
-            tried => {
-                let sustained = tried.iter().filter(|(_, sustained)| *sustained);
-                let low = sustained.map(|&(rate, _)| rate).max();
-                let low = low.map_or(ceiling as f64 / SPAN, |rate| rate as f64);
-                let failed = tried.iter().filter(|(_, sustained)| !sustained);
-                let high = failed.map(|&(rate, _)| rate).min().unwrap_or(ceiling) as f64;
-                let middle = significant((low * high).sqrt()).max(1);
-                // Too low or too close to tell anything new.
-                (!tried.iter().any(|&(rate, _)| rate == middle)).then_some(Some(middle))
-            }
-        }
+        let tried = self.open().count();
+        let (sustained, failed): (Vec<&Probe>, Vec<&Probe>) =
+            self.open().partition(|probe| probe.sustained);
+        let low = sustained.iter().filter_map(|probe| probe.asked_per_s).max();
+        let bound = |probe: &&Probe| {
+            probe.asked_per_s.map_or(f64::MAX, |asked| probe.achieved_per_s.min(asked as f64))
+        };
+        let high = failed.iter().map(bound).fold(f64::MAX, f64::min);
+        let rate = match low {
+            _ if ceiling == 0 || tried == PROBES_MAX => return None,
+            None if tried == 0 => ceiling as f64,
+            None => high * STEP_DOWN.powi(i32::try_from(failed.len()).unwrap_or(i32::MAX)),
+            Some(low) if failed.is_empty() || high <= low as f64 * CLOSE => return None,
+            Some(low) => (low as f64 * high).sqrt(),
+        };
+        let rate = significant(rate).max(1);
+        // Too low to tell anything new.
+        (!self.open().any(|probe| probe.asked_per_s == Some(rate))).then_some(Some(rate))
     }
 
     fn ceiling(&self) -> Option<u64> {
@@ -56,13 +60,13 @@ impl Search {
         Some(significant(probe.achieved_per_s))
     }
 
-    fn open(&self) -> impl Iterator<Item = (u64, bool)> {
-        self.probes.iter().filter_map(|probe| Some((probe.asked_per_s?, probe.sustained)))
+    fn open(&self) -> impl Iterator<Item = &Probe> {
+        self.probes.iter().filter(|probe| probe.asked_per_s.is_some())
     }
 
     fn found(self) -> Saturation {
-        let rate_per_s =
-            self.open().filter(|(_, sustained)| *sustained).map(|(rate, _)| rate).max();
+        let sustained = self.open().filter(|probe| probe.sustained);
+        let rate_per_s = sustained.filter_map(|probe| probe.asked_per_s).max();
         Saturation { rate_per_s, probes: self.probes }
     }
 }
@@ -140,7 +144,7 @@ mod tests {
                 },
             };
             search.probes.push(probe);
-            assert!(search.probes.len() <= BISECTIONS + 2, "{:?}", search.probes);
+            assert!(search.probes.len() <= PROBES_MAX + 1, "{:?}", search.probes);
         }
         search.found()
     }
@@ -148,8 +152,26 @@ mod tests {
     #[test]
     fn the_highest_sustained_rate_is_found_to_five_percent() {
         for limit in [70_u64, 100, 333, 640, 999] {
-            let found = searched(1_000.0, limit).rate_per_s.expect("some rate is sustained");
-            assert!(found <= limit && found * 105 >= limit * 100 - 500, "{found} of {limit}");
+            let found = searched(1_000.0, limit);
+            let rate = found.rate_per_s.expect("some rate is sustained");
+            assert!(rate <= limit && rate * 105 >= limit * 100 - 500, "{rate} of {limit}");
+            assert!(found.probes.len() <= 5, "{:?}", found.probes);
+        }
+    }
+
+    /// Overloaded, it achieves more than it sustains: large batches are cheap.
+    #[test]
+    fn what_overload_achieves_is_only_where_to_look() {
+        for limit in [300_u64, 450, 600, 750] {
+            let mut search = Search::default();
+            while let Some(asked_per_s) = search.next() {
+                let sustained = asked_per_s.is_some_and(|rate| rate <= limit);
+                let achieved_per_s = asked_per_s.map_or(1_000.0, |rate| rate.min(800) as f64);
+                search.probes.push(Probe { asked_per_s, achieved_per_s, sustained });
+            }
+            let found = search.found();
+            let rate = found.rate_per_s.expect("some rate is sustained");
+            assert!(rate <= limit && rate * 106 >= limit * 100, "{rate} of {limit}");
         }
     }
 
@@ -161,7 +183,11 @@ mod tests {
 
     #[test]
     fn no_sustained_rate_is_no_saturation() {
-        assert_eq!(searched(1_000.0, 10).rate_per_s, None);
+        let mut search = Search::default();
+        while let Some(asked_per_s) = search.next() {
+            search.probes.push(Probe { asked_per_s, achieved_per_s: 1_000.0, sustained: false });
+        }
+        assert_eq!(search.found().rate_per_s, None);
         let nothing = searched(0.0, 0);
         assert_eq!((nothing.rate_per_s, nothing.probes.len()), (None, 1));
     }

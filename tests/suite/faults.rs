@@ -22,7 +22,12 @@ pub(super) struct Ended {
 
 /// Runs a workload of one cell at 500 records a second: `rest` is all but its name and cluster.
 fn run(rest: &str) -> Ended {
-    run_workload(&format!("name = \"t\"\n{CLUSTER}{rest}"))
+    run_on(CLUSTER, rest)
+}
+
+/// As [`run`], on another cluster.
+fn run_on(cluster: &str, rest: &str) -> Ended {
+    run_workload(&format!("name = \"t\"\n{cluster}{rest}"))
 }
 
 /// Runs a workload of the name `t`.
@@ -287,6 +292,39 @@ fn a_broker_that_cannot_write_ends_loudly_and_acknowledges_nothing_more() {
     let check = cell.repeats[0].check.as_ref().expect("every replica was read back");
     assert_eq!(check.violations, [""; 0]);
     assert!(check.acknowledged > due_by(&events[1]) + 300, "another leader went on: {check:?}");
+}
+
+/// Leader and follower are killed while the follower syncs, and the follower, without what it had
+/// in memory, leads next. Had it acknowledged its log's end, or the leader its fetch offset, records
+/// would be lost: those of the time since its last sync.
+#[test]
+fn what_a_pipelined_follower_has_not_synced_is_not_acknowledged() {
+    // Only who is in sync leads: without the KIP's levels an unclean restart leaves the ISR alone.
+    let ended = run_on(
+        "[cluster]\nsegment_bytes = \"2MiB\"\nsession_timeout = \"1s\"\n\
+         heartbeat_interval = \"100ms\"\nreplica_fetch_backoff = \"50ms\"\n\
+         brokers = 2\nreplication_factor = 2\nmin_isr = 2\nfetch_pipeline = \"pipelined\"\n",
+        "[election]\nelr_level = 0\n\
+         [load]\nwarmup = \"200ms\"\nduration = \"3500ms\"\nrepeats = 1\n\
+         request_timeout = \"1s\"\n\
+         [matrix]\nacks = [\"all\"]\nrate = [\"500/s\"]\ndurability = [\"fsync\"]\n\
+         [[fault]]\nkind = \"slow-sync\"\ntarget = \"follower\"\nby = \"10s\"\n\
+         at = \"1s\"\nfor = \"2s\"\n\
+         [[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1500ms\"\nfor = \"1500ms\"\n\
+         [[fault]]\nkind = \"kill\"\ntarget = \"any-broker\"\nat = \"1900ms\"\nfor = \"100ms\"\n",
+    );
+    let result = ended.result();
+    let events = &result.cells[0].repeats[0].events;
+    let what: Vec<&str> = events.iter().map(|event| event.what.as_str()).collect();
+    assert!(what.len() == 3 && what[1].contains("(leader) killed"), "{what:?}");
+    let follower = what[0].split(' ').next().expect("a name");
+    assert!(what[2].starts_with(follower), "the one that was left up: {what:?}");
+    let check = result.cells[0].repeats[0].check.as_ref().expect("both were read back");
+    assert_eq!((&check.violations, check.lost), (&Vec::new(), 0), "{check:?}");
+    assert!(check.promised.iter().any(|promise| promise == "acknowledged"), "{check:?}");
+    // The leader had stored and served them, so only the follower's sync was missing.
+    assert!(check.unknown_lost >= 100, "its memory was not lost: {check:?}");
+    assert!(check.acknowledged > 0, "nothing was promised: {check:?}");
 }
 
 #[test]

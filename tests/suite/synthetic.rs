@@ -11,7 +11,7 @@ use ackmark::measure::histogram::LatencyHistogram;
 use ackmark::measure::stage::{StageHistograms, Trace, gaps};
 use ackmark::results::measured::{self, Measured};
 use ackmark::results::schema::{Cell, Counts, Event, Interval, RunResult};
-use ackmark::results::{described, folder};
+use ackmark::results::{described, folder, sweeps};
 use ackmark::types::{Acks, BrokerStamps, ClockId, MonotonicTime};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -39,7 +39,7 @@ pub fn cells_200() -> RunResult {
     )
 }
 
-/// Few cells at three rates, one of which lost a broker for a while.
+/// Few cells at four rates, one of which lost a broker for a while.
 pub fn with_events() -> RunResult {
     let mut result = result(
         r#"
@@ -50,7 +50,7 @@ pub fn with_events() -> RunResult {
         [matrix]
         acks = ["all"]
         durability = ["page-cache", "page-cache-flush", "fsync", "direct", "direct-fsync", "direct-dsync"]
-        rate = ["1k/s", "4k/s", "16k/s"]
+        rate = ["1k/s", "4k/s", "16k/s", "32k/s"]
         "#,
         20,
     );
@@ -101,6 +101,7 @@ fn result(workload: &str, seconds: u64) -> RunResult {
     };
     result.cells = workload.cells().iter().map(cell).collect();
     measured::compare_to_page_cache(&mut result.cells);
+    result.sweeps = sweeps::sweeps(&workload, &workload.cells(), &result.cells, |_| None);
     result.workload = described::workload(&workload);
     // Through the file, as a reader gets it.
     let out = tempfile::tempdir().unwrap();

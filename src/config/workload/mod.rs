@@ -299,14 +299,23 @@ impl Workload {
 
     /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
     /// length, as sessions and recoveries do not shrink with it; where all faults are repeated, each
-    /// comes [`defaults::QUICK_FAULTS`] times at most.
+    /// comes [`defaults::QUICK_FAULTS`] times at most. Of the shares of a saturation four are left,
+    /// half a second each, since each mode is searched first.
     pub fn quick(mut self) -> Workload {
-        self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
+        let shares = self.matrix.pacings.iter().any(|one| matches!(one, Pacing::Share { .. }));
+        let (warmup, duration) = match shares {
+            true => defaults::QUICK_SHARE,
+            false => (defaults::QUICK_WARMUP, defaults::QUICK_DURATION),
+        };
+        if shares {
+            thin(&mut self.matrix.pacings, defaults::QUICK_SHARES);
+        }
+        self.load.saturation_probe = self.load.saturation_probe.min(duration);
         self.load.repeats = 1;
         let length = match self.faults.as_slice() {
             [] => {
-                self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
-                Some(defaults::QUICK_DURATION)
+                self.load.warmup = self.load.warmup.min(warmup);
+                Some(duration)
             }
             faults => {
                 let periods =
@@ -328,6 +337,14 @@ impl Workload {
     pub fn on_engine(mut self, engine: EngineKind) -> Workload {
         self.matrix.engines = vec![engine];
         self
+    }
+}
+
+/// Leaves `count` of the items, evenly spaced, the first and the last among them.
+fn thin<T: Copy>(items: &mut Vec<T>, count: usize) {
+    let last = items.len().saturating_sub(1);
+    if last >= count {
+        *items = (0..count).map(|index| items[index * last / (count - 1)]).collect();
     }
 }
 

@@ -73,6 +73,25 @@ fn quick_keeps_every_cell() {
 }
 
 #[test]
+fn quick_leaves_four_shares_of_a_sweep() {
+    let shares = |text: &str| -> Vec<u32> {
+        let text = format!("name = \"n\"\n[matrix]\nrate = {text}");
+        let quick = read(&text).expect("a good workload").quick();
+        assert!(quick.load.saturation_probe < Duration::from_millis(500));
+        let percent = |pacing: &Pacing| match pacing {
+            Pacing::Share { percent, .. } => *percent,
+            other => panic!("{other:?}"),
+        };
+        quick.matrix.pacings.iter().map(percent).collect()
+    };
+    assert_eq!(
+        shares(r#"["10%", "25%", "50%", "70%", "80%", "90%", "100%", "110%"]"#),
+        [10, 50, 80, 110]
+    );
+    assert_eq!(shares(r#"["10%", "50%", "110%"]"#), [10, 50, 110]);
+}
+
+#[test]
 fn the_controller_path_is_chosen_by_the_workload() {
     let plain = read("name = \"n\"").expect("a good workload").cluster;
     assert_eq!((plain.controllers, plain.election), (1, defaults::ELECTION));

@@ -150,7 +150,7 @@ impl LogScale {
     }
 
     /// The round values from end to end.
-    fn round_values(&self) -> Vec<f64> {
+    pub fn round_values(&self) -> Vec<f64> {
         let mut values = vec![self.low];
         let mut value = self.low;
         while value < self.high * 0.999 {

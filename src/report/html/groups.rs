@@ -36,10 +36,29 @@ pub struct Entry<'a> {
 pub struct Slice<'a> {
     /// The group's lines.
     pub group: &'a Group<'a>,
-    /// Records per second asked for; `None` unless the loop is open.
-    pub rate_per_s: Option<u64>,
+    offered: Offered,
     /// At most one per series.
     pub entries: Vec<Entry<'a>>,
+}
+
+/// The load that cells of a slice have in common, in the order of slices.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Offered {
+    Unpaced,
+    /// Percent of what each line sustains, whose rates differ.
+    Share(u32),
+    /// Records per second.
+    Rate(u64),
+}
+
+impl Offered {
+    fn to(cell: &Cell) -> Offered {
+        match (cell.factors.rate_percent, cell.factors.rate_per_s) {
+            (Some(percent), _) => Offered::Share(percent),
+            (None, Some(rate_per_s)) => Offered::Rate(rate_per_s),
+            (None, None) => Offered::Unpaced,
+        }
+    }
 }
 
 /// Colour and dash of the durability modes: hue says how bytes are written, dash tells kin apart.
@@ -132,18 +151,18 @@ impl<'a> Group<'a> {
         self.entries.push(Entry { cell, series });
     }
 
-    /// Its cells by rate, ascending; unpaced ones first.
+    /// Its cells by offered load, ascending; unpaced ones first.
     pub fn slices(&'a self) -> Vec<Slice<'a>> {
-        let mut rates: Vec<Option<u64>> =
-            self.entries.iter().map(|entry| entry.cell.factors.rate_per_s).collect();
-        rates.sort_unstable();
-        rates.dedup();
-        let slice = |rate_per_s: Option<u64>| {
-            let at_rate = |entry: &&Entry<'_>| entry.cell.factors.rate_per_s == rate_per_s;
-            let entries = self.entries.iter().filter(at_rate).copied().collect();
-            Slice { group: self, rate_per_s, entries }
+        let mut loads: Vec<Offered> =
+            self.entries.iter().map(|entry| Offered::to(entry.cell)).collect();
+        loads.sort_unstable();
+        loads.dedup();
+        let slice = |offered: Offered| {
+            let at_load = |entry: &&Entry<'_>| Offered::to(entry.cell) == offered;
+            let entries = self.entries.iter().filter(at_load).copied().collect();
+            Slice { group: self, offered, entries }
         };
-        rates.into_iter().map(slice).collect()
+        loads.into_iter().map(slice).collect()
     }
 }
 
@@ -151,10 +170,11 @@ impl Slice<'_> {
     /// The rate in words.
     pub fn label(&self) -> String {
         let mode = self.entries.first().map_or("", |entry| entry.cell.factors.load_mode.as_str());
-        match (self.rate_per_s, mode) {
-            (Some(rate), _) => format!("{rate} records/s offered"),
-            (None, "closed") => "closed loop".to_owned(),
-            (None, _) => "as fast as possible".to_owned(),
+        match (self.offered, mode) {
+            (Offered::Share(percent), _) => format!("{percent} % of saturation offered"),
+            (Offered::Rate(rate), _) => format!("{rate} records/s offered"),
+            (Offered::Unpaced, "closed") => "closed loop".to_owned(),
+            (Offered::Unpaced, _) => "as fast as possible".to_owned(),
         }
     }
 

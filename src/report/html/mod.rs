@@ -115,7 +115,10 @@ fn run(index: usize, source: &Source<'_>) -> Run {
         groups: groups
             .iter()
             .enumerate()
-            .map(|(number, group)| group_view(&id, number, group, scale.as_ref()))
+            .map(|(number, group)| {
+                let load = load::view(group, &result.sweeps);
+                group_view(&id, number, group, load, scale.as_ref())
+            })
             .collect(),
         overview: cells::overview(&id, result),
         stages: breakdown::meanings(&result.cells),
@@ -129,9 +132,9 @@ fn group_view(
     run: &str,
     number: usize,
     group: &Group<'_>,
+    load: Option<load::LoadView>,
     scale: Option<&chart::LogScale>,
 ) -> GroupView {
-    let load = load::view(group);
     let slices = group.slices();
     let open_all = slices.len() <= SLICES_OPEN_MAX;
     let slice_view = |(index, slice): (usize, &groups::Slice<'_>)| SliceView {

@@ -6,7 +6,7 @@ use super::breakdown;
 use super::figure::micros;
 use super::groups::{Entry, Group, Slice};
 use super::ladder::{is_synced, p};
-use super::load::{Knee, LoadView};
+use super::load::LoadView;
 use crate::report::numbers;
 
 /// Stages named in the sentence on where the time went.
@@ -26,7 +26,7 @@ pub fn sentences(group: &Group<'_>, load: Option<&LoadView>) -> Vec<String> {
     };
     let mut sentences = vec![cost(slice)];
     sentences.extend(spent(slice));
-    sentences.extend(load.map(scaling));
+    sentences.extend(load.and_then(scaling));
     sentences.extend(troubles(group));
     sentences
 }
@@ -122,29 +122,22 @@ fn spent(slice: &Slice<'_>) -> Option<String> {
         .then(|| format!("{how_much} of the {name} median went to {}.", named.join(" and ")))
 }
 
-/// How far each line goes; lines that go equally far share a clause.
-fn scaling(load: &LoadView) -> String {
-    let mut clauses: Vec<(Knee, Vec<&str>)> = Vec::new();
+/// Where the lines bend; lines that bend at the same rate share a clause.
+fn scaling(load: &LoadView) -> Option<String> {
+    let mut clauses: Vec<(u64, Vec<&str>)> = Vec::new();
     for row in &load.rows {
-        match clauses.iter_mut().find(|(knee, _)| *knee == row.knee) {
+        let Some(knee_per_s) = row.knee_per_s else { continue };
+        match clauses.iter_mut().find(|(known, _)| *known == knee_per_s) {
             Some((_, names)) => names.push(&row.name),
-            None => clauses.push((row.knee, vec![&row.name])),
+            None => clauses.push((knee_per_s, vec![&row.name])),
         }
     }
-    let clause = |(knee, names): &(Knee, Vec<&str>)| {
-        let far = match knee {
-            Knee::Between(good, bad) => {
-                format!("up to {}, strained at {}", numbers::count(*good), numbers::count(*bad))
-            }
-            Knee::NotReached(highest) => {
-                format!("up to {}, the most that was offered", numbers::count(*highest))
-            }
-            Knee::BelowLowest(lowest) => format!("not even {}", numbers::count(*lowest)),
-        };
-        format!("{} {far}", listed(names))
+    let clause = |(knee_per_s, names): &(u64, Vec<&str>)| {
+        format!("{} for {}", numbers::count(*knee_per_s as f64), listed(names))
     };
     let clauses: Vec<String> = clauses.iter().map(clause).collect();
-    format!("Records per second taken without strain: {}.", clauses.join("; "))
+    let lead = "Beyond the knee latency grows faster than throughput; records per second there:";
+    (!clauses.is_empty()).then(|| format!("{lead} {}.", clauses.join("; ")))
 }
 
 /// `a`, `a and b`, `a, b and c`.

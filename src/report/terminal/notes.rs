@@ -245,7 +245,7 @@ fn hanging_plain(prefix: &str, text: &str) -> String {
 }
 
 /// `text` broken at blanks so that no line passes [`WIDTH`], later lines indented.
-fn filled(text: &str, indent: usize) -> String {
+pub(super) fn filled(text: &str, indent: usize) -> String {
     let mut lines = String::new();
     let mut column = indent;
     for (index, word) in text.split(' ').enumerate() {
