@@ -101,28 +101,8 @@ pub fn produce(
 
 /// Partition 0 from its start, as a consumer sees it; nothing is waited for.
 fn fetch(address: SocketAddr, version: i16, topic: TopicRef) -> Option<FetchPartitionResponse> {
-    fetch_all(address, version, topic, &[0], 0).map(|mut answers| answers.remove(0))
-}
-
-/// Partitions from their start in one fetch that waits for records longer than any test does; `None`
-/// if there is no answer.
-pub fn fetch_and_wait(
-    address: SocketAddr,
-    topic: &str,
-    partitions: &[i32],
-) -> Option<Vec<FetchPartitionResponse>> {
-    fetch_all(address, FETCH_VERSION, topic_named(topic), partitions, i32::MAX)
-}
-
-fn fetch_all(
-    address: SocketAddr,
-    version: i16,
-    topic: TopicRef,
-    partitions: &[i32],
-    max_wait_ms: i32,
-) -> Option<Vec<FetchPartitionResponse>> {
-    let partition = |index: &i32| FetchPartition {
-        partition: PartitionId(*index),
+    let partition = FetchPartition {
+        partition: PartitionId(0),
         current_leader_epoch: None,
         fetch_offset: Offset::ZERO,
         last_fetched_epoch: None,
@@ -134,16 +114,16 @@ fn fetch_all(
     let request = Request::Fetch(FetchRequest {
         cluster_id: None,
         replica: None,
-        max_wait_ms,
-        min_bytes: i32::from(max_wait_ms > 0),
+        max_wait_ms: 0,
+        min_bytes: 0,
         max_bytes: 1 << 20,
         session_id: 0,
         session_epoch: -1,
-        topics: vec![FetchTopic { topic, partitions: partitions.iter().map(partition).collect() }],
+        topics: vec![FetchTopic { topic, partitions: vec![partition] }],
         trace_high_watermark: false,
     });
     match ask(address, version, &request)? {
-        Response::Fetch(mut answer) => Some(answer.topics.remove(0).partitions),
+        Response::Fetch(mut answer) => Some(answer.topics.remove(0).partitions.remove(0)),
         other => panic!("{other:?}"),
     }
 }

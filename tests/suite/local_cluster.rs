@@ -5,12 +5,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
-use ackmark::types::{Acks, Offset};
 use serde_json::json;
 
-use crate::client::{
-    ackmark, command, command_json, fetch_and_wait, produce, try_command_json, wait_for,
-};
+use crate::client::{ackmark, command, command_json, try_command_json, wait_for};
 
 struct Running {
     child: Child,
@@ -88,7 +85,6 @@ fn a_kept_cluster_names_its_nodes_and_goes_on_where_it_was_stopped() {
     });
     let create = ["topics", "--create", "--topic", "kept", "--replication-factor", "2"];
     assert_eq!(command(running.bootstrap, &create), "created topic kept\n");
-    a_fetch_with_news_waits_for_no_other_partition(running.bootstrap);
 
     assert_eq!(running.stop(), "");
 
@@ -108,22 +104,6 @@ fn a_kept_cluster_names_its_nodes_and_goes_on_where_it_was_stopped() {
     assert!(said.contains("broker-2 ended with signal: 9"), "{said}");
     assert!(said.contains(&format!("ackmark broker --config {}", file.display())), "{said}");
     command_json(again.bootstrap, &["brokers"]);
-}
-
-/// Whichever of them comes first in the request.
-fn a_fetch_with_news_waits_for_no_other_partition(first_broker: SocketAddr) {
-    let create = ["topics", "--create", "--topic", "three", "--replication-factor", "2"];
-    command(first_broker, &[&create[..], &["--partitions", "3"]].concat());
-    let made = wait_for("a leader", || produce(first_broker, "three", Acks::All, "news").ok());
-    assert_eq!(made, Offset::ZERO);
-    for order in [[0, 2], [2, 0]] {
-        let answers = fetch_and_wait(first_broker, "three", &order).expect("an answer at once");
-        let with_records = |index: i32| {
-            let found = answers.iter().find(|answer| answer.partition.0 == index);
-            !found.expect("both were asked for").records.iter().all(|chunk| chunk.is_empty())
-        };
-        assert!(with_records(0) && !with_records(2), "{answers:?}");
-    }
 }
 
 #[test]
