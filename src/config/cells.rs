@@ -97,8 +97,8 @@ impl Workload {
 
     /// Bytes the data directory must have room for: the block that writes most, all replicas, with
     /// the segment in use and the one prepared ahead. A closed or max load counts as
-    /// [`UNPACED_BYTES_PER_S`]; a cell whose saturation is not known yet as one probe of its search,
-    /// and is looked at again once its rate is known.
+    /// [`UNPACED_BYTES_PER_S`]; a cell whose saturation is not known yet as no load: there must be
+    /// room before each probe, and for the cell once its rate is known.
     pub fn planned_bytes(&self) -> u64 {
         let planned = |block: &Block| {
             block
@@ -119,13 +119,10 @@ impl Workload {
                 let record_bytes = cell.record_bytes as u64 + RECORD_OVERHEAD_BYTES;
                 rate_per_s.saturating_mul(record_bytes).saturating_mul(replicas)
             }
+            None if matches!(cell.pacing, Pacing::Share { .. }) => 0,
             None => UNPACED_BYTES_PER_S,
         };
-        let length = match cell.pacing {
-            Pacing::Share { saturation_per_s: None, .. } => self.load.saturation_probe,
-            _ => self.load.duration,
-        };
-        let time_ns = (self.load.warmup + length).as_nanos();
+        let time_ns = (self.load.warmup + self.load.duration).as_nanos();
         let written = u128::from(per_second) * time_ns / 1_000_000_000;
         let segments = 2 * self.cluster.segment_bytes * replicas * u64::from(cell.partitions);
         u64::try_from(written).unwrap_or(u64::MAX).saturating_add(segments)
@@ -264,13 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_planned_as_a_probe_until_its_rate_is_known() {
-        let text = "name = \"t\"\n[load]\nsaturation_probe = \"1s\"\n[matrix]\nrate = [\"50%\"]\n";
+    fn a_share_is_planned_once_its_rate_is_known() {
+        let text = "name = \"t\"\n[matrix]\nrate = [\"50%\"]\n";
         let workload = Workload::from_text(Path::new("t.toml"), text).expect("a good workload");
         let segments = 2 * (64 << 20) * 3;
         let cell = workload.cells()[0];
         let planned = workload.planned_cell_bytes(&cell);
-        assert_eq!(planned, UNPACED_BYTES_PER_S * 15 / 10 + segments);
+        assert_eq!(planned, segments);
         let Pacing::Share { percent, arrival, .. } = cell.pacing else { panic!("{cell:?}") };
         let pacing = Pacing::Share { percent, saturation_per_s: Some(2_000), arrival };
         let planned = workload.planned_cell_bytes(&Cell { pacing, ..cell });

@@ -47,8 +47,8 @@ pub struct Probe {
     pub asked_per_s: Option<u64>,
     /// Records acknowledged per second.
     pub achieved_per_s: f64,
-    /// Whether the cluster took it: at most 50 ms behind the schedule at its end, nothing left over
-    /// or failed.
+    /// Whether the cluster took it: at most 50 ms and 5 % of the probe behind the schedule at its end,
+    /// nothing left over or failed.
     pub sustained: bool,
 }
 

@@ -323,6 +323,9 @@ fn find_saturation(
             number += 1;
             progress.note(&saturation::describe(&name, pacing));
             let spec = cell::probe_spec(workload, planned, pacing, number)?;
+            // Nobody knows yet how much it will write.
+            let most = workload.planned_cell_bytes(&Cell { pacing: Pacing::Max, ..*planned });
+            require_free_space(&place.settings.data_dir, most)?;
             settle(place);
             match drive(cluster, &spec, stop, progress) {
                 Ok(outcome) => Ok(Some(outcome)),
@@ -337,7 +340,6 @@ fn find_saturation(
     let workload = &place.settings.workload;
     let failure = match resolved.pacing.rate_per_s() {
         None => Some(saturation::NOT_FOUND.to_owned()),
-        // Before the search nobody knew how much this would write.
         Some(_) => {
             let bytes = workload.planned_cell_bytes(&resolved);
             require_free_space(&place.settings.data_dir, bytes).err().map(|error| error.to_string())

@@ -7,8 +7,9 @@
 //! 4. Then the rates between the highest sustained and the lowest that was not are halved, by their
 //!    logarithms, until they are [`CLOSE`] to each other. The highest sustained is the saturation.
 //!
-//! A rate is sustained if the cluster was at most [`BEHIND_MAX`] behind the schedule when the probe
-//! ended, and nothing was left unsent or unanswered after that, or failed.
+//! A rate is sustained if the cluster was at most [`BEHIND_MAX`] and [`BEHIND_SHARE_MAX`] of the probe
+//! behind the schedule when the probe ended, and nothing was left unsent or unanswered after that, or
+//! failed.
 
 use std::time::Duration;
 
@@ -22,8 +23,10 @@ const PROBES_MAX: usize = 9;
 const CLOSE: f64 = 1.05;
 /// The step down from what an overloaded rate achieved; from the next one twice that, and so on.
 const STEP_DOWN: f64 = 0.88;
-/// Longer than a sync takes, and a small part of a probe: one of 2 s shows an overload of 2.5 %.
+/// Longer than a sync takes.
 const BEHIND_MAX: Duration = Duration::from_millis(50);
+/// A small part of a probe, however short that is.
+const BEHIND_SHARE_MAX: f64 = 0.05;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -117,8 +120,12 @@ fn is_sustained(asked_per_s: Option<u64>, duration: Duration, outcome: &CellOutc
     let counts = &outcome.counts;
     let left = counts.records_unsent + counts.records_unanswered + counts.records_failed;
     let achieved_per_s = outcome.achieved_records_per_s;
-    left == 0
-        && asked_per_s.is_some_and(|asked| behind(asked, achieved_per_s, duration) <= BEHIND_MAX)
+    left == 0 && asked_per_s.is_some_and(|asked| keeps_up(asked, achieved_per_s, duration))
+}
+
+fn keeps_up(asked_per_s: u64, achieved_per_s: f64, duration: Duration) -> bool {
+    let most = BEHIND_MAX.min(duration.mul_f64(BEHIND_SHARE_MAX));
+    behind(asked_per_s, achieved_per_s, duration) <= most
 }
 
 /// The schedule's time for the records that were not acknowledged by its end.
@@ -197,6 +204,15 @@ mod tests {
         for ceiling in 1..40 {
             let found = searched(f64::from(ceiling), 3);
             assert!(found.rate_per_s.is_none_or(|rate| rate <= 3), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_probe_tolerates_less() {
+        let ms = Duration::from_millis;
+        for (probe, worst) in [(ms(300), 0.95), (ms(1_000), 0.95), (ms(2_000), 0.975)] {
+            assert!(keeps_up(10_000, 10_000.0 * worst + 1.0, probe), "{probe:?}");
+            assert!(!keeps_up(10_000, 10_000.0 * worst - 1.0, probe), "{probe:?}");
         }
     }
 

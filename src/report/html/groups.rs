@@ -178,6 +178,13 @@ impl Slice<'_> {
         }
     }
 
+    /// Whether its cells ran at the same rate, so that they can be set against each other.
+    pub fn is_of_one_rate(&self) -> bool {
+        let mut rates = self.entries.iter().map(|entry| entry.cell.factors.rate_per_s);
+        let first = rates.next();
+        rates.all(|rate| Some(rate) == first)
+    }
+
     /// An entry's line.
     pub fn series(&self, entry: &Entry<'_>) -> &Series {
         &self.group.series[entry.series]

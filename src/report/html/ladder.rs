@@ -62,8 +62,12 @@ pub fn is_synced(durability: &str) -> bool {
     rung(durability) == Some(SYNCED)
 }
 
-/// The ladder of a slice; `None` if it has fewer than two modes with a median.
+/// The ladder of a slice; `None` if it has fewer than two modes with a median, or they ran at
+/// different rates.
 pub fn view(slice: &Slice<'_>) -> Option<LadderView> {
+    if !slice.is_of_one_rate() {
+        return None;
+    }
     let mut steps: Vec<(u8, &Cell, &str)> = slice
         .entries
         .iter()

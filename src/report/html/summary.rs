@@ -55,7 +55,10 @@ fn cost(slice: &Slice<'_>) -> String {
             middle_and_tail(synced),
             slice.series(synced).name,
             middle_and_tail(cached),
-            price(synced, cached),
+            match slice.is_of_one_rate() {
+                true => price(synced, cached),
+                false => "Each ran at its own rate.".to_owned(),
+            },
         ),
         _ => extremes(slice, &lead),
     }
