@@ -113,6 +113,8 @@ pub const PARTITIONS: u64 = 1;
 
 /// Measured time per cell under `--quick`.
 pub const QUICK_DURATION: Duration = Duration::from_millis(700);
+/// How often a repeated fault comes in a cell under `--quick`.
+pub const QUICK_FAULTS: u32 = 3;
 /// Warm-up per cell under `--quick`.
 pub const QUICK_WARMUP: Duration = Duration::from_millis(200);
 

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::checker::history::History;
+use crate::measure::around::Spans;
 use crate::measure::histogram::LatencyHistogram;
 use crate::measure::stage::StageHistograms;
 use crate::types::{ErrorCode, MonotonicTime, Offset, PartitionId};
@@ -175,4 +176,6 @@ pub struct CellOutcome {
     pub acknowledged: Vec<Acknowledged>,
     /// What was sent, told and seen, warm-up included, if asked for.
     pub history: Option<History>,
+    /// When each measured batch was due and got there, where `history` is kept.
+    pub spans: Spans,
 }

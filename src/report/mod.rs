@@ -2,6 +2,7 @@
 //! run's folder.
 
 pub mod html;
+pub mod isr;
 pub mod numbers;
 pub mod origin;
 pub mod stages;

@@ -1,6 +1,7 @@
 //! The table on the terminal: one row a cell, readable in ten seconds at 120 columns. Below it where
 //! the time went, what each mode promises, and what limits the figures.
 
+mod isr;
 mod notes;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ pub fn render(result: &RunResult) -> String {
     for section in [
         notes::sample_legend(result),
         notes::throughput(result),
+        isr::section(result),
         notes::stages(result),
         notes::floors(result),
         notes::guarantees(result),
@@ -41,14 +43,17 @@ pub fn render(result: &RunResult) -> String {
 
 fn table(result: &RunResult) -> String {
     let varying = varying_factors(&result.cells);
+    let rows = result.cells.iter().map(|cell| row(cell, &varying)).collect();
+    plain_table(header(&varying), rows, 2 + varying.len())
+}
+
+/// Columns without lines; all but the first `text_columns` to the right.
+fn plain_table(header: Row, rows: Vec<Row>, text_columns: usize) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(header(&varying));
-    for cell in &result.cells {
-        table.add_row(row(cell, &varying));
-    }
-    let text_columns = 2 + varying.len();
+    table.set_header(header);
+    table.add_rows(rows);
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if index >= text_columns {

@@ -295,14 +295,21 @@ impl Workload {
         raw::read(file, text)
     }
 
-    /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
-    /// length: sessions and recoveries do not shrink with it.
+    /// The same cells, about a second each, once: `--quick`. With faults, which do not shrink with
+    /// it, the cells last until each repeated one has come [`defaults::QUICK_FAULTS`] times; with a
+    /// single one as long as ever.
     pub fn quick(mut self) -> Workload {
         self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
         if self.faults.is_empty() {
             self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
             self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
+        } else {
+            let length = |fault: &Fault| Some(fault.at + fault.every? * defaults::QUICK_FAULTS);
+            let longest = self.faults.iter().map(length).collect::<Option<Vec<_>>>();
+            let longest = longest.and_then(|lengths| lengths.into_iter().max());
+            self.load.duration = self.load.duration.min(longest.unwrap_or(self.load.duration));
+            self.load.warmup = self.load.warmup.min(self.load.duration);
         }
         self
     }

@@ -73,6 +73,23 @@ fn quick_keeps_every_cell() {
 }
 
 #[test]
+fn quick_sees_each_repeated_fault_three_times_and_a_single_one_to_its_end() {
+    let fault = |rest: &str| {
+        let kind = "[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n";
+        format!("{kind}{rest}\n")
+    };
+    let repeated = |every: u32| fault(&format!("every = \"{every}s\"\nfor = \"500ms\""));
+    let quick = |faults: String| {
+        let text = format!("name = \"n\"\n[load]\nduration = \"60s\"\n{faults}");
+        read(&text).expect("a good workload").quick().load.duration.as_secs()
+    };
+    assert_eq!(quick(repeated(2)), 7);
+    assert_eq!(quick(repeated(2) + &repeated(3)), 10, "the longest");
+    assert_eq!(quick(repeated(50)), 60, "no longer than in full");
+    assert_eq!(quick(repeated(2) + &fault("")), 60, "a single one may need all of it");
+}
+
+#[test]
 fn the_controller_path_is_chosen_by_the_workload() {
     let plain = read("name = \"n\"").expect("a good workload").cluster;
     assert_eq!((plain.controllers, plain.election), (1, defaults::ELECTION));
