@@ -30,7 +30,7 @@ pub fn around<'a>(isr: &'a Isr, name: &str) -> Option<&'a AroundStalls> {
 }
 
 /// The median of an interval, where the sample supports one.
-pub fn p50(isr: &Isr, name: &str) -> Option<u64> {
+fn p50(isr: &Isr, name: &str) -> Option<u64> {
     median(&interval(isr, name)?.latency)
 }
 
@@ -56,13 +56,13 @@ pub fn stall_ratio(result: &RunResult, cell: &Cell) -> Option<f64> {
 }
 
 /// From the stages of the cell, or of its twin whose acknowledgements wait for followers.
-pub fn fetch_round_trip_p50(result: &RunResult, cell: &Cell) -> Option<u64> {
+fn fetch_round_trip_p50(result: &RunResult, cell: &Cell) -> Option<u64> {
     let of = |cell: &Cell| {
-        let stage = |name: &&str| {
-            let stage = cell.stages.iter().find(|stage| stage.name == **name)?;
+        let stage = |name: &str| {
+            let stage = cell.stages.iter().find(|stage| stage.name == name)?;
             median(&stage.latency)
         };
-        FETCH_ROUND_TRIP.iter().map(|name| stage(&name)).sum::<Option<u64>>()
+        FETCH_ROUND_TRIP.iter().map(|name| stage(name)).sum::<Option<u64>>()
     };
     let under_all = |factors: &Factors| Factors { acks: "all".to_owned(), ..factors.clone() };
     let is_twin = |other: &&Cell| other.factors == under_all(&cell.factors);

@@ -209,9 +209,9 @@ fn fenced(measured_from_ns: u64, faults: &[schema::Event], told: &[IsrEvent]) ->
 /// `at_ns`: at its proposal where nobody waits for the controller.
 fn proposed(event: &IsrEvent, partition: i32, at_ns: u64) -> bool {
     match event.kind {
-        IsrEventKind::Change {
-            change: IsrChange::Shrink, submitted_ns, settled_ns, ..
-        } if event.partition == partition => {
+        IsrEventKind::Change { change: IsrChange::Shrink, submitted_ns, settled_ns, .. }
+            if event.partition == partition =>
+        {
             (submitted_ns..=settled_ns.unwrap_or(u64::MAX)).contains(&at_ns)
         }
         _ => false,

@@ -286,7 +286,9 @@ impl<'a> Injector<'a> {
         };
         let what = match kind {
             FaultKind::Delay(by) => format!("delayed by {by:?}"),
-            FaultKind::CutHeartbeats => "heartbeats and what shares their connection cut".to_owned(),
+            FaultKind::CutHeartbeats => {
+                "heartbeats and what shares their connection cut".to_owned()
+            }
             _ => "cut".to_owned(),
         };
         let sides = match (link.is_both, link.is_reversed) {

@@ -21,7 +21,8 @@ fn toml_files(folder: &str) -> Vec<PathBuf> {
 
 #[test]
 fn good_workloads_load() {
-    for file in toml_files("fixtures/workloads") {
+    let experiments = toml_files("fixtures/workloads/experiments");
+    for file in toml_files("fixtures/workloads").into_iter().chain(experiments) {
         let workload = Workload::from_file(&file).unwrap_or_else(|error| panic!("{error}"));
         let stem = file.file_stem().and_then(|stem| stem.to_str());
         assert_eq!(stem, Some(workload.name.as_str()), "a workload is named like its file");

@@ -301,8 +301,8 @@ impl Workload {
     pub fn quick(mut self) -> Workload {
         self.load.saturation_probe = self.load.saturation_probe.min(defaults::QUICK_DURATION);
         self.load.repeats = 1;
+        self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
         if self.faults.is_empty() {
-            self.load.warmup = self.load.warmup.min(defaults::QUICK_WARMUP);
             self.load.duration = self.load.duration.min(defaults::QUICK_DURATION);
         } else {
             let length = |fault: &Fault| Some(fault.at + fault.every? * defaults::QUICK_FAULTS);

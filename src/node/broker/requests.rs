@@ -350,13 +350,20 @@ impl Shard {
             return self.complete(io, ticket);
         }
         for (index, mut part) in parts.into_iter().enumerate() {
-            if refused {
+            // A part before it may have had news at once: then this one must not wait for its own.
+            if self.is_finishing(ticket) {
                 part.deadline = MonotonicTime::ZERO;
             }
             let owner = self.owner(part.partition.partition);
             let id = Part { origin: self.id, index: index as u16, ticket };
             self.deliver(io, owner, Message::Fetch(id, part));
         }
+    }
+
+    /// Whether a fetch is answered as soon as all of its parts are, with what there is.
+    fn is_finishing(&self, ticket: u64) -> bool {
+        let pending = self.requests.pending.get(&ticket);
+        matches!(pending, Some(Pending { work: Work::Fetch(fetch), .. }) if fetch.is_finishing)
     }
 
     /// The topic's id, or the error for a topic this broker does not know.

@@ -8,71 +8,106 @@ use crate::results::schema::{Cell, Latency, RunResult};
 
 use super::{NONE, percentile, plain_table, varying_factors};
 
-const COLUMNS: [&str; 13] = [
+const CHANGES: [&str; 9] = [
     "expand/\nshrink",
     "flaps",
     "xC\np50",
     "X\np50",
     "stall\np50",
     "stall\nmax",
-    "x least",
-    "gate\nheld p50",
+    "x\nleast",
+    "held\np50",
     "record-s\nheld",
-    "ack p50\nmet",
-    "ack p50\noutside",
-    "commit\np50 met",
-    "commit p50\noutside",
+];
+
+const AROUND: [&str; 6] = [
+    "ack met\np50",
+    "ack met\np99",
+    "ack outside\np50",
+    "commit met\np50",
+    "commit met\np99",
+    "commit outside\np50",
 ];
 
 const LEGEND: &str = "\
-xC: AlterPartition there and back. X: fetch that met the join rule to the expansion committed; stall: to the high
-watermark's move, of expansions that reached min ISR. x least: stall p50 over xC p50 plus a fetch's round trip p50.
-gate held: records waiting under min ISR. record-s held: sum over records of the time each was invisible in stalls.
-met, outside: batches that met a stall, and the others
+xC: AlterPartition there and back. X: a follower's fetch that met the join rule to the expansion committed; stall: to
+the high watermark's next move, of expansions that reached min ISR. x least: stall p50 over xC p50 plus a fetch's round
+trip p50. held: stalls of the high watermark behind the gate; record-s: those and others, weighted by records held up
 ";
 
 /// Nothing if no ISR changed and nothing stalled.
 pub(super) fn section(result: &RunResult) -> String {
+    let changes = table(result, &CHANGES, |cell, told| changes(result, cell, told));
+    if changes.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("ISR changes and stalls of the high watermark\n{changes}{LEGEND}");
+    if isr::cells(result).any(|(_, told)| !told.around_stalls.is_empty()) {
+        let around = table(result, &AROUND, |_, told| around(told));
+        text.push_str(
+            "\nbatches on their way during such a stall (met), and the others (outside)\n",
+        );
+        text.push_str(&around);
+    }
+    text
+}
+
+fn table(
+    result: &RunResult,
+    columns: &[&'static str],
+    figures: impl Fn(&Cell, &Isr) -> Vec<String>,
+) -> String {
     let varying = varying_factors(&result.cells);
     let rows: Vec<Row> = isr::cells(result)
         .map(|(cell, told)| {
             let factors = varying.iter().map(|factor| (factor.show)(&cell.factors));
             let names = [cell.factors.acks.clone()].into_iter().chain(factors);
-            Row::from(names.chain(figures(result, cell, told)).collect::<Vec<_>>())
+            Row::from(names.chain(figures(cell, told)).collect::<Vec<_>>())
         })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    let names = varying.iter().map(|factor| factor.name);
-    let header = ["acks"].into_iter().chain(names).chain(COLUMNS).collect::<Vec<_>>();
-    let table = plain_table(Row::from(header), rows, 1 + varying.len());
-    format!("ISR changes and stalls of the high watermark\n{table}{LEGEND}")
+    let names = ["acks"].into_iter().chain(varying.iter().map(|factor| factor.name));
+    let header = names.chain(columns.iter().copied()).collect::<Vec<_>>();
+    plain_table(Row::from(header), rows, 1 + varying.len())
 }
 
-fn figures(result: &RunResult, cell: &Cell, told: &Isr) -> Vec<String> {
+fn changes(result: &RunResult, cell: &Cell, told: &Isr) -> Vec<String> {
     let latency = |name: &str| isr::interval(told, name).map(|interval| &interval.latency);
-    let p50 = |latency: Option<&Latency>| {
-        latency.map_or(NONE.to_owned(), |latency| percentile(latency, "p50"))
-    };
     let max = latency("expand_stall").and_then(|latency| latency.max_ns);
     let (expands, shrinks, flaps) = isr::changes(told);
-    let held_record_s: f64 = isr::stalls(told).map(|stalls| stalls.held_record_s).sum();
-    let around = |name: &str| isr::around(told, name);
+    let held_record_s: f64 =
+        isr::stalls(told).map(|stalls| stalls.held_record_s).fold(0.0, |sum, one| sum + one);
     let ratio = isr::stall_ratio(result, cell);
     vec![
         format!("{expands}/{shrinks}"),
         flaps.to_string(),
-        p50(latency("alter_commit")),
-        p50(latency("expand_wait")),
-        p50(latency("expand_stall")),
+        shown(latency("alter_commit"), "p50"),
+        shown(latency("expand_wait"), "p50"),
+        shown(latency("expand_stall"), "p50"),
         max.map_or(NONE.to_owned(), numbers::latency),
         ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}")),
-        p50(latency("gate_stall")),
+        shown(latency("gate_stall"), "p50"),
         format!("{held_record_s:.1}"),
-        p50(around("acknowledged").map(|around| &around.met)),
-        p50(around("acknowledged").map(|around| &around.outside)),
-        p50(around("committed").map(|around| &around.met)),
-        p50(around("committed").map(|around| &around.outside)),
     ]
+}
+
+fn around(told: &Isr) -> Vec<String> {
+    let side = |name: &str, met: bool, of: &str| {
+        let around = isr::around(told, name);
+        shown(around.map(|around| if met { &around.met } else { &around.outside }), of)
+    };
+    vec![
+        side("acknowledged", true, "p50"),
+        side("acknowledged", true, "p99"),
+        side("acknowledged", false, "p50"),
+        side("committed", true, "p50"),
+        side("committed", true, "p99"),
+        side("committed", false, "p50"),
+    ]
+}
+
+fn shown(latency: Option<&Latency>, name: &str) -> String {
+    latency.map_or(NONE.to_owned(), |latency| percentile(latency, name))
 }

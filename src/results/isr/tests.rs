@@ -39,11 +39,14 @@ fn change(partition: i32, change: IsrChange, (submitted_us, settled_us): (u64, u
     told(partition, kind)
 }
 
+/// In words, the faults, the brokers' events, and how long after its fault each fencing was heard of.
+type Case = (&'static str, Vec<schema::Event>, Vec<IsrEvent>, &'static [u64]);
+
 #[test]
 fn fencing_is_what_a_lasting_fault_made_of_the_isr_and_no_leader_proposed() {
     let heartbeats = || fault("cut-heartbeats", 100, Some(900));
     let (shrink, expand) = (IsrChange::Shrink, IsrChange::Expand);
-    let cases: [(&str, Vec<schema::Event>, Vec<IsrEvent>, &[u64]); 10] = [
+    let cases: [Case; 10] = [
         ("fenced", vec![heartbeats()], vec![under(400)], &[300_000]),
         ("each time", vec![heartbeats()], vec![under(400), under(500)], &[300_000, 400_000]),
         ("before the fault", vec![heartbeats()], vec![under(99)], &[]),
