@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::compare::within;
 use crate::report::html::{self, Source};
 use crate::report::terminal;
 use crate::results::folder;
@@ -31,7 +32,7 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
     let results: Vec<RunResult> =
         arguments.results.iter().map(load).collect::<Result<_, Failure>>()?;
     let Some(file) = &arguments.html else {
-        let tables: Vec<String> = results.iter().map(terminal::render).collect();
+        let tables: Vec<String> = results.iter().map(on_terminal).collect();
         super::print(&tables.join("\n"))?;
         return Ok(Exit::Done);
     };
@@ -47,6 +48,16 @@ pub fn run(arguments: &ReportArguments) -> Result<Exit, Failure> {
         super::say(&format!("report in {}", file.display()));
     }
     Ok(Exit::Done)
+}
+
+/// Of the draws behind the bounds of null results.
+const BOUNDS_SEED: u64 = 1;
+
+/// The tables, and the bounds of null results.
+pub fn on_terminal(result: &RunResult) -> String {
+    let bounds = within::text(result, BOUNDS_SEED);
+    let gap = if bounds.is_empty() { "" } else { "\n" };
+    format!("{}{gap}{bounds}", terminal::render(result))
 }
 
 /// Why the page was not written.

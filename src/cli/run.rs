@@ -7,7 +7,6 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::config::workload::Workload;
-use crate::report::terminal;
 use crate::results::schema::{RunResult, Status};
 use crate::results::{folder, time};
 use crate::scenario::reason::with_sources;
@@ -86,7 +85,7 @@ pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit,
             .map_err(|error| Failure::invalid(format!("cannot write the result down: {error}")))?;
         super::print(&format!("{json}\n"))?;
     }
-    super::print(&terminal::render(result))?;
+    super::print(&super::report::on_terminal(result))?;
     let folder = stored.map_err(|error| {
         let reason = with_sources(&error);
         Failure::invalid(format!("{reason}; the result is on standard output, in its first line"))

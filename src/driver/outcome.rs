@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::checker::history::History;
+use crate::measure::around::Spans;
 use crate::measure::failover::Marks;
 use crate::measure::histogram::LatencyHistogram;
 use crate::measure::stage::StageHistograms;
@@ -176,6 +177,8 @@ pub struct CellOutcome {
     pub acknowledged: Vec<Acknowledged>,
     /// What was sent, told and seen, warm-up included, if asked for.
     pub history: Option<History>,
+    /// When each measured batch was due and got there, where `history` is kept.
+    pub spans: Spans,
     /// When the first partition was seen to change hands; empty without a history.
     pub leaders: Marks,
 }

@@ -4,7 +4,7 @@
 //! in it, whenever they end (spec/measurement.md M10). A batch belongs to the part that its oldest
 //! record was due in, as a whole.
 //!
-//! Hot path: recording does not allocate, but for the acknowledgement list a verified cell keeps.
+//! Hot path: recording does not allocate, but for the lists that a verified cell keeps.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::driver::leaders::LeaderWatch;
 use crate::driver::outcome::{
     Acknowledged, CellOutcome, Counts, EndPoint, Failure, FailureCount, Interval,
 };
+use crate::measure::around::{Span, Spans};
 use crate::measure::failover::Marks;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES, Percentile};
 use crate::measure::stage::{self, StageHistograms, Trace};
@@ -95,6 +96,7 @@ impl Recorder {
             interrupted: false,
             acknowledged: Vec::new(),
             history: None,
+            spans: Spans::default(),
             leaders: Marks::default(),
         };
         Recorder {
@@ -198,6 +200,9 @@ impl Recorder {
         counts.batches_acknowledged += 1;
         counts.value_bytes_acknowledged += batch.value_bytes;
         self.outcome.acknowledged_latency.record(batch.intended, batch.first_sent, at);
+        if self.outcome.history.is_some() {
+            self.outcome.spans.acknowledged.push(Span { from: batch.intended, until: at });
+        }
         self.count_in_interval(batch, at);
         self.record_stages(batch, broker, at);
     }
@@ -268,6 +273,9 @@ impl Recorder {
     pub fn committed(&mut self, intended: MonotonicTime, sent: MonotonicTime, at: MonotonicTime) {
         if self.is_measured(intended) {
             self.outcome.committed_latency.record(intended, sent, at);
+            if self.outcome.history.is_some() {
+                self.outcome.spans.committed.push(Span { from: intended, until: at });
+            }
         }
     }
 

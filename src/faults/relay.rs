@@ -35,6 +35,10 @@ const BROKER_CLIENT_ID: &[u8] = b"ackmark-broker-";
 const HEAD_BYTES: usize = 14;
 /// Longer client ids are nobody's here.
 const CLIENT_ID_BYTES_MAX: usize = 256;
+/// The API keys that begin a connection of heartbeats: BrokerRegistration, BrokerHeartbeat.
+const HEARTBEAT_APIS: [[u8; 2]; 2] = [[0, 62], [0, 63]];
+/// Where a request's API key is: behind its length.
+const API_KEY: std::ops::Range<usize> = 4..6;
 /// Before a target that refuses is tried again.
 const DIAL_AGAIN: Duration = Duration::from_millis(20);
 const DIAL_ATTEMPTS: u32 = 3;
@@ -55,6 +59,9 @@ pub enum End {
 pub struct LinkState {
     /// Nothing passes.
     pub is_cut: bool,
+    /// Nothing passes that a broker asks a controller on the connection of its heartbeats: they, its
+    /// registration, its ISR proposals. The metadata log has a connection of its own.
+    pub cuts_heartbeats: bool,
     /// Everything arrives this much later, to the millisecond.
     pub delay: Duration,
 }
@@ -265,13 +272,17 @@ async fn pump(
     first: Vec<u8>,
 ) {
     let mut queue: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    // Known with the first bytes; until then some are read.
+    let mut is_of_heartbeats = None;
     if !first.is_empty() {
+        is_of_heartbeats = Some(begins_heartbeats(&first));
         queue.push_back((Instant::now() + link.borrow().delay, first));
     }
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut has_ended = false;
     while !(has_ended && queue.is_empty()) {
-        let LinkState { is_cut, delay } = *link.borrow_and_update();
+        let LinkState { is_cut, cuts_heartbeats, delay } = *link.borrow_and_update();
+        let is_cut = is_cut || cuts_heartbeats && is_of_heartbeats == Some(true);
         let due = queue.front().map(|(due, _)| *due);
         let has_due = due.is_some() && !is_cut;
         tokio::select! {
@@ -284,9 +295,13 @@ async fn pump(
                 }
             }
             read = reads.read(&mut buffer), if !is_cut && !has_ended && queue.len() < CHUNKS_MAX => {
+                if let Ok(read @ 1..) = read {
+                    is_of_heartbeats.get_or_insert_with(|| begins_heartbeats(&buffer[..read]));
+                }
+                let is_held = cuts_heartbeats && is_of_heartbeats == Some(true);
                 match read {
                     Ok(0) | Err(_) => has_ended = true,
-                    Ok(read) if queue.is_empty() && delay.is_zero() => {
+                    Ok(read) if queue.is_empty() && delay.is_zero() && !is_held => {
                         if writes.write_all(&buffer[..read]).await.is_err() {
                             return;
                         }
@@ -296,6 +311,11 @@ async fn pump(
             }
         }
     }
+}
+
+/// Whether a connection's first bytes are those of a broker that registers or sends heartbeats.
+fn begins_heartbeats(first: &[u8]) -> bool {
+    first.get(API_KEY).is_some_and(|key| HEARTBEAT_APIS.iter().any(|api| api == key))
 }
 
 #[cfg(test)]

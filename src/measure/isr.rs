@@ -202,6 +202,10 @@ intervals! {
     /// detected → submitted, of committed shrinks.
     ShrinkDetect = "shrink_detect", "sD",
         "a member last caught up to the proposal to remove it";
+    /// A fault that parts a broker from the controller → the leader hears of the smaller ISR.
+    ShrinkByFencing = "shrink_by_fencing", "sF",
+        "a broker parted from the controller by a fault to the leader's hearing of an ISR under min \
+         ISR that it did not propose";
     /// since → until, of stalls behind a lagging member.
     LaggingStall = "lagging_member_stall", "S",
         "high watermark held by an ISR member that does not acknowledge, until the shrink";

@@ -3,6 +3,7 @@
 
 pub mod faults;
 pub mod html;
+pub mod isr;
 pub mod numbers;
 pub mod origin;
 pub mod stages;

@@ -1,6 +1,7 @@
 //! The table on the terminal: one row a cell, readable in ten seconds at 120 columns. Below it where
 //! the time went, what each mode promises, and what limits the figures.
 
+mod isr;
 mod notes;
 mod sweeps;
 
@@ -29,6 +30,7 @@ pub fn render(result: &RunResult) -> String {
         notes::throughput(result),
         notes::failovers(result),
         notes::kept(result),
+        isr::section(result),
         notes::stages(result),
         notes::floors(result),
         notes::guarantees(result),

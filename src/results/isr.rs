@@ -4,10 +4,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::measure::isr::{IsrEvent, IsrInterval, IsrTotals};
+use crate::measure::around::{self, Split};
+use crate::measure::isr::{IsrChange, IsrEvent, IsrEventKind, IsrInterval, IsrTotals};
 
 use super::measured::{Measured, latency};
-use super::schema::Latency;
+use super::schema::{self, Latency};
 
 /// Events kept per cell; the distributions hold all.
 pub const EVENTS_MAX: usize = 2_000;
@@ -21,6 +22,9 @@ pub struct Isr {
     pub partitions: Vec<Partition>,
     /// Stalls of the high watermark by reason.
     pub stalls: Vec<Stalls>,
+    /// Latencies in and outside of stalls; of cells with faults.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub around_stalls: Vec<AroundStalls>,
     /// The first 2000 events, by repeat and time.
     pub events: Vec<Event>,
     /// Events beyond them.
@@ -71,6 +75,19 @@ pub struct Stalls {
     pub held_record_s: f64,
 }
 
+/// One latency of the measured batches, by whether they met a stall of the high watermark (of any
+/// partition, other than a new leader's): whether they were due before its end and got there after
+/// its begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AroundStalls {
+    /// `acknowledged` or `committed`.
+    pub latency: String,
+    /// Of batches that met a stall.
+    pub met: Latency,
+    /// Of the others.
+    pub outside: Latency,
+}
+
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
@@ -89,7 +106,18 @@ pub(super) fn isr(repeats: &[Measured]) -> Option<Isr> {
     }
     let mut events = Vec::with_capacity(count.min(EVENTS_MAX));
     let mut totals = IsrTotals::default();
+    let mut splits = [Split::default(), Split::default()];
     for repeat in repeats {
+        let stalls = around::stalls(&repeat.isr_events);
+        let spans = [&repeat.spans.acknowledged, &repeat.spans.committed];
+        for (split, spans) in splits.iter_mut().zip(spans) {
+            split.merge(&Split::of(spans, &stalls));
+        }
+        let from_ns = repeat.measured_from_ns.unwrap_or(0);
+        for passed_ns in fenced(from_ns, &repeat.events, &repeat.isr_events) {
+            let samples = totals.intervals.entry(IsrInterval::ShrinkByFencing).or_default();
+            samples.record_ns(passed_ns);
+        }
         // A member's flaps end with its topic, which is of one repeat.
         totals.merge(IsrTotals::of(&repeat.isr_events));
         let numbered = repeat
@@ -121,7 +149,20 @@ pub(super) fn isr(repeats: &[Measured]) -> Option<Isr> {
         records: total.records,
         held_record_s: total.held_record_ns as f64 / 1e9,
     });
+    let split = |(name, split): (&str, &Split)| {
+        let is_empty = split.met.is_empty() && split.outside.is_empty();
+        (!is_empty).then(|| AroundStalls {
+            latency: name.to_owned(),
+            met: latency(&split.met),
+            outside: latency(&split.outside),
+        })
+    };
     Some(Isr {
+        around_stalls: ["acknowledged", "committed"]
+            .into_iter()
+            .zip(&splits)
+            .filter_map(split)
+            .collect(),
         intervals: IsrInterval::ALL.into_iter().filter_map(interval).collect(),
         partitions: partitions.collect(),
         stalls: stalls.collect(),
@@ -130,3 +171,52 @@ pub(super) fn isr(repeats: &[Measured]) -> Option<Isr> {
         events,
     })
 }
+
+/// Faults that may part a broker from the controller.
+const PARTING: [&str; 9] = [
+    "kill",
+    "pause",
+    "stop",
+    "page-cache-loss",
+    "disk-full",
+    "write-error",
+    "sync-error",
+    "cut",
+    "cut-heartbeats",
+];
+
+/// How long after the begin of a fault that still lasted each leader heard of an ISR under min ISR
+/// that it had not proposed: the controller had fenced a member. Of several such faults the latest.
+fn fenced(measured_from_ns: u64, faults: &[schema::Event], told: &[IsrEvent]) -> Vec<u64> {
+    let instant = |at_us: u64| measured_from_ns + 1_000 * at_us;
+    let lasts_at = |event: &&schema::Event, at_ns: u64| {
+        let has_begun = instant(event.at_us) <= at_ns;
+        has_begun && event.until_us.is_none_or(|until_us| instant(until_us) >= at_ns)
+    };
+    let passed = |event: &IsrEvent| {
+        let IsrEventKind::UnderMinIsr { since_ns, .. } = event.kind else { return None };
+        if told.iter().any(|other| proposed(other, event.partition, since_ns)) {
+            return None;
+        }
+        let parting = faults.iter().filter(|fault| PARTING.contains(&fault.kind.as_str()));
+        let lasting = parting.filter(|fault| lasts_at(fault, since_ns));
+        lasting.map(|fault| instant(fault.at_us)).max().map(|begun_ns| since_ns - begun_ns)
+    };
+    told.iter().filter_map(passed).collect()
+}
+
+/// Whether `event` is a shrink that the leader of `partition` proposed and that took effect at
+/// `at_ns`: at its proposal where nobody waits for the controller.
+fn proposed(event: &IsrEvent, partition: i32, at_ns: u64) -> bool {
+    match event.kind {
+        IsrEventKind::Change { change: IsrChange::Shrink, submitted_ns, settled_ns, .. }
+            if event.partition == partition =>
+        {
+            (submitted_ns..=settled_ns.unwrap_or(u64::MAX)).contains(&at_ns)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

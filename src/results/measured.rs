@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::config::cells::Cell as Planned;
 use crate::config::workload::Workload;
+use crate::measure::around::Spans;
 use crate::measure::failover::Interval as FailoverInterval;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
 use crate::measure::isr::IsrEvent;
@@ -62,6 +63,8 @@ pub struct Measured {
     pub stages: StageHistograms,
     /// When the driver had its last answer or gave up waiting, on the one clock.
     pub ended_ns: Option<u64>,
+    /// When each batch was due and got there, where faults were planned.
+    pub spans: Spans,
     /// What the brokers told of the topic's ISRs until then, in the order of their ends.
     pub isr_events: Vec<IsrEvent>,
     /// By the second.

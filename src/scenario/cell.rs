@@ -151,6 +151,7 @@ pub fn measured(
         cut_short: outcome.interrupted.then(|| "interrupted".to_owned()),
         measured_from_ns: Some(outcome.measured_from.0),
         ended_ns: Some(outcome.measured_from.plus(outcome.wall).0),
+        spans: outcome.spans,
         isr_events: Vec::new(),
         measured_s: outcome.wall.min(duration).as_secs_f64(),
         achieved_per_s: outcome.achieved_records_per_s,

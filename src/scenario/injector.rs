@@ -247,7 +247,9 @@ impl<'a> Injector<'a> {
                 member.expect_end();
                 (at, format!(": {done}"))
             }
-            FaultKind::Cut | FaultKind::Delay(_) => return Err("it is no link".into()),
+            FaultKind::Cut | FaultKind::CutHeartbeats | FaultKind::Delay(_) => {
+                return Err("it is no link".into());
+            }
         };
         Ok((at, Hit::Node(id), format!("{name} {done}").replace(" :", ":")))
     }
@@ -304,6 +306,9 @@ impl<'a> Injector<'a> {
         };
         let what = match kind {
             FaultKind::Delay(by) => format!("delayed by {by:?}"),
+            FaultKind::CutHeartbeats => {
+                "heartbeats and what shares their connection cut".to_owned()
+            }
             _ => "cut".to_owned(),
         };
         let sides = match (link.is_both, link.is_reversed) {
@@ -421,6 +426,7 @@ fn recover_node(
 fn changed(kind: FaultKind, state: LinkState) -> LinkState {
     match kind {
         FaultKind::Cut => LinkState { is_cut: true, ..state },
+        FaultKind::CutHeartbeats => LinkState { cuts_heartbeats: true, ..state },
         FaultKind::Delay(by) => LinkState { delay: state.delay + by, ..state },
         _ => state,
     }

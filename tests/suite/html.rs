@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ackmark::report::html::{self, Source};
+use ackmark::report::terminal;
 use ackmark::results::folder;
-use ackmark::results::schema::RunResult;
+use ackmark::results::isr::{AroundStalls, Interval, Isr, Partition, Stalls};
+use ackmark::results::schema::{Cell, RunResult};
 use expect_test::expect_file;
 use serde_json::Value;
 
@@ -168,6 +170,70 @@ fn faults_are_marked_and_named() {
     assert!(page.contains("data-kind=\"isr_shrink\""));
     assert!(page.contains("8.000 to 10.500 s of repeat 0"));
     assert!(page.contains("CPU time was stolen by the hypervisor"));
+}
+
+/// What the brokers told of a cell: its own latency stands in for every distribution.
+fn told(cell: &Cell, stall_p50_ns: u64) -> Isr {
+    let with_p50 = |p50_ns: u64| {
+        let mut latency = cell.latency.acknowledged.clone();
+        latency.percentiles_ns.insert("p50".to_owned(), p50_ns);
+        latency
+    };
+    let interval = |name: &str, p50_ns: u64| Interval {
+        name: name.to_owned(),
+        symbol: Some("xC".to_owned()),
+        meaning: format!("what {name} means"),
+        latency: with_p50(p50_ns),
+    };
+    Isr {
+        intervals: vec![interval("alter_commit", 500_000), interval("expand_stall", stall_p50_ns)],
+        partitions: vec![Partition { partition: 0, expands: 7, shrinks: 8, dropped: 0, flaps: 6 }],
+        stalls: vec![Stalls {
+            reason: "under_min_isr".to_owned(),
+            count: 7,
+            records: 70,
+            held_record_s: 4.25,
+        }],
+        around_stalls: vec![AroundStalls {
+            latency: "committed".to_owned(),
+            met: with_p50(900_000),
+            outside: with_p50(90_000),
+        }],
+        events: Vec::new(),
+        left_out_events: 0,
+        lost_events: 0,
+    }
+}
+
+#[test]
+fn isr_changes_and_stalls_are_shown_with_their_ratio_to_the_least() {
+    let mut result = paced();
+    let all = result.cells.iter().position(|cell| cell.factors.acks == "all");
+    let all = all.expect("a cell whose followers are traced");
+    let cell = &mut result.cells[all];
+    cell.factors.isr_wait = "controller".to_owned();
+    cell.factors.hwm_gate = "kip966".to_owned();
+    for stage in &mut cell.stages {
+        stage.latency.percentiles_ns.insert("p50".to_owned(), 100_000);
+    }
+    cell.isr = Some(told(cell, 1_200_000));
+    follow_all_figures(&result);
+    let page = page_of(&result);
+    for words in ["7 expansions, 8 shrinks, 6 flaps", "xC: what alter_commit means", "4.25"] {
+        assert!(page.contains(words), "{words}");
+    }
+    let text = terminal::render(&result);
+    let title = "ISR changes and stalls of the high watermark\n";
+    let table = text.split_once(title).expect("a section").1;
+    let row = table.lines().find(|line| line.contains("7/8")).expect("the cell's row");
+    // 1200 us over 500 us and three parts of a fetch of 100 us each.
+    let expected = ["7/8", "6", "500 us", "-", "1.20 ms"];
+    assert!(expected.iter().all(|figure| row.contains(figure)), "{row}");
+    assert!(row.contains("1.50") && row.contains("4.2"), "{row}");
+    result.cells[all].factors.hwm_gate = "legacy".to_owned();
+    assert!(!terminal::render(&result).contains("1.50"), "it does not wait for the controller");
+    result.cells[all].isr = None;
+    assert!(!terminal::render(&result).contains(title));
 }
 
 #[test]

@@ -197,6 +197,7 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
         measured_from_ns: None,
         ended_ns: None,
         isr_events: Vec::new(),
+        spans: ackmark::measure::around::Spans::default(),
         measured_s: seconds as f64,
         achieved_per_s: BATCHES as f64 / seconds as f64,
         counts: Counts {

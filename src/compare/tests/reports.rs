@@ -11,6 +11,7 @@ use crate::compare::report::{Endpoints, Options, Report, compare, compare_rounds
 use crate::compare::row::Row;
 use crate::compare::text;
 use crate::compare::verdict::{Correction, Verdict};
+use crate::compare::within;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
 use crate::results::measured::latency;
 use crate::results::schema::{Cell, ErrorCount, RunResult, Status};
@@ -302,4 +303,51 @@ fn pooled_percentiles_are_those_of_all_samples() {
     assert_eq!(grid.quantile(0.5, &[1, 1, 0]), Some(10), "20 of 110 lie above");
     assert_eq!(grid.quantile(0.5, &[2]), None);
     assert_eq!(Endpoint::ALL.map(Endpoint::name), ["acknowledged", "committed", "consumed"]);
+}
+
+/// One cell under the gate and its twin, repeat by repeat at these levels.
+fn twins(gated: &[f64], legacy: &[f64]) -> RunResult {
+    let mut result = result(gated);
+    result.cells.truncate(1);
+    let mut twin = result.cells[0].clone();
+    result.cells[0].factors.hwm_gate = "kip966".to_owned();
+    twin.factors.hwm_gate = "legacy".to_owned();
+    set_levels(&mut twin, legacy, 2_000);
+    result.cells.push(twin);
+    result
+}
+
+#[test]
+fn a_null_result_is_a_bound_that_holds_the_true_difference() {
+    for (factor, at_least, at_most) in [(1.0, 0.0, 0.02), (1.1, 0.1, 0.13), (0.9, 0.1, 0.13)] {
+        let bounds = within::gate(&twins(&scaled(&STEADY, factor), &STEADY), 1);
+        let figures: Vec<&str> = bounds.iter().map(|bound| bound.figure.as_str()).collect();
+        assert_eq!(figures, ["ack p50", "ack p99", "commit p50", "commit p99"]);
+        for bound in bounds {
+            let within = bound.within();
+            assert!((at_least..=at_most).contains(&within), "{factor}: {bound:?}");
+            assert!(bound.interval.0 <= bound.ratio && bound.ratio <= bound.interval.1);
+            assert_eq!(bound.blocks, STEADY.len());
+        }
+    }
+    let noisy = [1.0, 2.0, 0.5, 1.5, 0.8];
+    assert!(within::gate(&twins(&noisy, &STEADY), 1)[0].within() > 0.3, "noise widens the bound");
+}
+
+#[test]
+fn no_bound_is_given_under_faults_without_a_twin_or_from_one_repeat() {
+    let mut faulty = twins(&STEADY, &STEADY);
+    let fault = crate::results::schema::Event {
+        at_us: 1,
+        kind: "cut".to_owned(),
+        what: "cut".to_owned(),
+        until_us: None,
+    };
+    faulty.cells[1].repeats[0].events.push(fault);
+    assert_eq!(within::gate(&faulty, 1), []);
+    assert_eq!(within::gate(&result(&STEADY), 1), []);
+    assert_eq!(within::gate(&twins(&[1.0], &[1.0]), 1), []);
+    assert_eq!(within::text(&faulty, 1), "");
+    let text = within::text(&twins(&STEADY, &STEADY), 1);
+    assert!(text.contains("ack p50") && text.contains("within"), "{text}");
 }

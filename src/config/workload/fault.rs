@@ -52,6 +52,9 @@ pub enum FaultKind {
     SyncError,
     /// `cut`: nothing passes over a network link.
     Cut,
+    /// `cut-heartbeats`: a broker's requests to a controller do not get there (registration,
+    /// heartbeats, and what else shares their connection); the metadata log still comes.
+    CutHeartbeats,
     /// `delay`: everything passes over a network link so much later (`by`).
     Delay(Duration),
 }
@@ -68,10 +71,11 @@ pub(super) enum Word {
     WriteError,
     SyncError,
     Cut,
+    CutHeartbeats,
     Delay,
 }
 
-pub(super) const WORDS: [(&str, Word); 10] = [
+pub(super) const WORDS: [(&str, Word); 11] = [
     ("kill", Word::Kill),
     ("pause", Word::Pause),
     ("stop", Word::Stop),
@@ -81,6 +85,7 @@ pub(super) const WORDS: [(&str, Word); 10] = [
     ("write-error", Word::WriteError),
     ("sync-error", Word::SyncError),
     ("cut", Word::Cut),
+    ("cut-heartbeats", Word::CutHeartbeats),
     ("delay", Word::Delay),
 ];
 
@@ -97,6 +102,7 @@ impl FaultKind {
             FaultKind::WriteError => "write-error",
             FaultKind::SyncError => "sync-error",
             FaultKind::Cut => "cut",
+            FaultKind::CutHeartbeats => "cut-heartbeats",
             FaultKind::Delay(_) => "delay",
         }
     }
@@ -111,6 +117,11 @@ impl FaultKind {
 }
 
 impl FaultKind {
+    /// Whether it is a network link's.
+    pub fn is_of_network(self) -> bool {
+        matches!(self, FaultKind::Cut | FaultKind::CutHeartbeats | FaultKind::Delay(_))
+    }
+
     /// Whether only brokers can have it.
     pub fn is_of_storage(self) -> bool {
         matches!(
@@ -132,7 +143,7 @@ impl Fault {
 
     /// Whether it needs connections to run through the harness.
     pub fn is_of_network(&self) -> bool {
-        matches!(self.kind, FaultKind::Cut | FaultKind::Delay(_))
+        self.kind.is_of_network()
     }
 }
 
@@ -156,6 +167,14 @@ pub struct Link {
     pub is_both: bool,
     /// Whether the ends are swapped: `all -> A` reads as `A` and `None`, swapped.
     pub is_reversed: bool,
+}
+
+impl Link {
+    /// From a broker, this way only.
+    fn leads_to_a_controller(self) -> bool {
+        let is_one_way = !self.is_both && !self.is_reversed;
+        is_one_way && !self.from.is_controller() && self.to.is_some_and(Role::is_controller)
+    }
 }
 
 impl std::fmt::Display for Target {
@@ -220,6 +239,9 @@ const NAMED_ROLES: [(&str, Role); 5] = [
     ("standby-controller", Role::StandbyController),
 ];
 
+const HEARTBEATS_FORM: &str = "must be a link from a broker to a controller, such as \
+                               \"follower -> active-controller\", when fault.kind = \"cut-heartbeats\"";
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawFault {
@@ -252,9 +274,14 @@ fn read(
         source.or(key, field, None, |value| units::duration_above_zero(value).map(Some))
     };
     let kind = kind(source, raw, start)?;
-    let is_of_network = matches!(kind, FaultKind::Cut | FaultKind::Delay(_));
-    let target = |value: &Scalar| match is_of_network {
-        true => link(cluster, value).map(Target::Link),
+    let target = |value: &Scalar| match kind.is_of_network() {
+        true => {
+            let link = link(cluster, value)?;
+            match kind == FaultKind::CutHeartbeats && !link.leads_to_a_controller() {
+                true => Err(HEARTBEATS_FORM.to_owned()),
+                false => Ok(Target::Link(link)),
+            }
+        }
         false => {
             let role = role(cluster, &units::text(value)?)?;
             match kind.is_of_storage() && role.is_controller() {
@@ -299,6 +326,7 @@ fn kind(source: &Source<'_>, raw: &RawFault, start: usize) -> Result<FaultKind, 
         Word::WriteError => FaultKind::WriteError,
         Word::SyncError => FaultKind::SyncError,
         Word::Cut => FaultKind::Cut,
+        Word::CutHeartbeats => FaultKind::CutHeartbeats,
         Word::Delay => FaultKind::Delay(by()?),
     };
     match (kind.by(), &raw.by) {

@@ -297,10 +297,10 @@ impl Workload {
         raw::read(file, text)
     }
 
-    /// The same cells, about a second each, once: `--quick`. With faults the cells keep their
-    /// length, as sessions and recoveries do not shrink with it; where all faults are repeated, each
-    /// comes [`defaults::QUICK_FAULTS`] times at most. Of the shares of a saturation four are left,
-    /// half a second each, since each mode is searched first.
+    /// The same cells, about a second each, once: `--quick`. With faults, which do not shrink with
+    /// it, the cells last until each repeated one has come [`defaults::QUICK_FAULTS`] times; with a
+    /// single one as long as ever. Of the shares of a saturation four are left, half a second each,
+    /// since each mode is searched first.
     pub fn quick(mut self) -> Workload {
         let shares = self.matrix.pacings.iter().any(|one| matches!(one, Pacing::Share { .. }));
         let (warmup, duration) = match shares {
@@ -312,18 +312,14 @@ impl Workload {
         }
         self.load.saturation_probe = self.load.saturation_probe.min(duration);
         self.load.repeats = 1;
-        let length = match self.faults.as_slice() {
-            [] => {
-                self.load.warmup = self.load.warmup.min(warmup);
-                Some(duration)
-            }
-            faults => {
-                let periods =
-                    faults.iter().map(|one| Some(one.at + one.every? * defaults::QUICK_FAULTS));
-                periods.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().min())
-            }
+        self.load.warmup = self.load.warmup.min(warmup);
+        let length = |fault: &Fault| Some(fault.at + fault.every? * defaults::QUICK_FAULTS);
+        let lengths: Option<Vec<Duration>> = self.faults.iter().map(length).collect();
+        let longest = match lengths {
+            None => self.load.duration,
+            Some(lengths) => lengths.into_iter().max().unwrap_or(duration),
         };
-        self.load.duration = length.map_or(self.load.duration, |max| max.min(self.load.duration));
+        self.load.duration = self.load.duration.min(longest);
         self
     }
 

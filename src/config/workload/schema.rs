@@ -352,7 +352,7 @@ fn faults() -> Value {
             "target",
             "A node: broker-1, leader, follower, any-broker, controller-100, active-controller, \
              standby-controller. For cut and delay a link: \"A -> B\" or \"A <-> B\", where one may \
-             be all.",
+             be all; for cut-heartbeats one from a broker to a controller.",
             json!({ "type": "string" }),
         ),
         ("at", "The first time, from the begin of the measured part.", length(duration)),

@@ -92,6 +92,23 @@ fn quick_leaves_four_shares_of_a_sweep() {
 }
 
 #[test]
+fn quick_sees_each_repeated_fault_three_times_and_a_single_one_to_its_end() {
+    let fault = |rest: &str| {
+        let kind = "[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"1s\"\n";
+        format!("{kind}{rest}\n")
+    };
+    let repeated = |every: u32| fault(&format!("every = \"{every}s\"\nfor = \"500ms\""));
+    let quick = |faults: String| {
+        let text = format!("name = \"n\"\n[load]\nduration = \"60s\"\n{faults}");
+        read(&text).expect("a good workload").quick().load.duration.as_secs()
+    };
+    assert_eq!(quick(repeated(2)), 7);
+    assert_eq!(quick(repeated(2) + &repeated(3)), 10, "the longest");
+    assert_eq!(quick(repeated(50)), 60, "no longer than in full");
+    assert_eq!(quick(repeated(2) + &fault("")), 60, "a single one may need all of it");
+}
+
+#[test]
 fn the_controller_path_is_chosen_by_the_workload() {
     let plain = read("name = \"n\"").expect("a good workload").cluster;
     assert_eq!((plain.controllers, plain.election), (1, defaults::ELECTION));
@@ -107,16 +124,4 @@ fn the_controller_path_is_chosen_by_the_workload() {
     assert_eq!(error, "w.toml:3:15: cluster.controllers = 2: must be 1 or 3");
     let error = refusal("name = \"n\"\n[election]\nelr_level = 3");
     assert_eq!(error, "w.toml:3:13: election.elr_level = 3: must be 0 to 2");
-}
-
-#[test]
-fn quick_keeps_a_few_of_each_repeated_fault_and_all_of_a_script() {
-    let repeated = "name = \"n\"\n[load]\nduration = \"90s\"\n[[fault]]\nkind = \"kill\"\n\
-                    target = \"leader\"\nat = \"1s\"\nevery = \"4s\"\nfor = \"2s\"\n";
-    let quick = read(repeated).expect("a good workload").quick();
-    assert_eq!(quick.load.duration, Duration::from_secs(13));
-    let script =
-        repeated.to_owned() + "[[fault]]\nkind = \"stop\"\ntarget = \"follower\"\nat = \"70s\"\n";
-    let quick = read(&script).expect("a good workload").quick();
-    assert_eq!(quick.load.duration, Duration::from_secs(90));
 }

@@ -142,3 +142,31 @@ fn callers_are_known_by_their_client_id() {
     assert_eq!(caller_named(b"ackmark-driver"), End::Clients);
     assert_eq!(caller_named(b""), End::Clients);
 }
+
+#[test]
+fn heartbeats_are_cut_and_the_metadata_log_is_not() {
+    let mut relay = Relay::start().expect("a thread");
+    let controller = End::Node(BrokerId(100));
+    let door = relay.door(Some(BROKER_1), controller).expect("a port");
+    relay.lead(controller, Some(echo())).expect("free");
+    let request = |api: u8| [0, 0, 0, 4, 0, api, 0, 1];
+    let connect = |api: u8| {
+        let mut stream = Stream::connect(door).expect("an open door");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        send(&mut stream, &request(api));
+        stream
+    };
+    let (mut heartbeats, mut log) = (connect(63), connect(1));
+    relay.switch(BROKER_1, controller, |link| link.cuts_heartbeats = true);
+    heartbeats.write_all(&request(63)).expect("the relay's socket takes it");
+    send(&mut log, &request(1));
+    assert!(is_silent(&mut heartbeats));
+    let mut late = Stream::connect(door).expect("an open door");
+    late.write_all(&request(62)).expect("the relay's socket takes it");
+    assert!(is_silent(&mut late), "a connection that begins meanwhile");
+    relay.switch(BROKER_1, controller, |link| link.cuts_heartbeats = false);
+    for stream in [&mut heartbeats, &mut late] {
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.read_exact(&mut [0; 8]).expect("held back, not lost");
+    }
+}

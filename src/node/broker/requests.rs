@@ -350,7 +350,7 @@ impl Shard {
             return self.complete(io, ticket);
         }
         for (index, mut part) in parts.into_iter().enumerate() {
-            // A part of this shard's is answered within `deliver`: once one had news, nobody waits.
+            // A part before it may have had news at once: then this one must not wait for its own.
             if self.is_finishing(ticket) {
                 part.deadline = MonotonicTime::ZERO;
             }
@@ -360,7 +360,7 @@ impl Shard {
         }
     }
 
-    /// Whether a part of this fetch has news already, so that the others must not wait for theirs.
+    /// Whether a fetch is answered as soon as all of its parts are, with what there is.
     fn is_finishing(&self, ticket: u64) -> bool {
         let pending = self.requests.pending.get(&ticket);
         matches!(pending, Some(Pending { work: Work::Fetch(fetch), .. }) if fetch.is_finishing)

@@ -5,6 +5,7 @@ use crate::results::schema::{Cell, Counts, Latency, Repeat, RunResult, Status};
 
 use super::breakdown::{self, Waterfall};
 use super::figure::{Figure, NONE, micros};
+use super::isr::{self, IsrView};
 use super::timeline::{self, TimelineView};
 
 /// A row a cell.
@@ -51,6 +52,8 @@ pub struct CellView {
     pub distributions: Vec<DistributionRow>,
     /// Around p50 and p99.
     pub waterfalls: Vec<Waterfall>,
+    /// ISR changes and stalls.
+    pub isr: Option<IsrView>,
     /// Over time.
     pub timeline: Option<TimelineView>,
     /// A row a repeat.
@@ -172,6 +175,7 @@ pub fn view(run: &str, cell: &Cell, cells: usize) -> CellView {
             .collect(),
         percentiles,
         waterfalls: breakdown::waterfalls(cell),
+        isr: isr::view(cell),
         timeline,
         repeats: cell
             .repeats

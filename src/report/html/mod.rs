@@ -1,8 +1,8 @@
 //! One HTML file that shows results to a colleague: no script, no network, no second file.
 //!
 //! Reading order: `groups` (which cells belong on one chart), [`chart`] (axes and lines), then a file
-//! per part of the page: `summary`, `doubts`, `curves`, `ladder`, `load`, `breakdown`, `timeline`,
-//! `cells`, `environment`. The page's own text is in `templates/`.
+//! per part of the page: `summary`, `doubts`, `curves`, `ladder`, `load`, `breakdown`, `isr`,
+//! `timeline`, `cells`, `environment`. The page's own text is in `templates/`.
 //!
 //! Every figure names its place in result.json: the JSON pointer is the nearest `data-at` plus
 //! `data-of`, and `data-value` is the number found there. `make report-check` follows them all.
@@ -15,6 +15,7 @@ mod doubts;
 mod environment;
 mod figure;
 mod groups;
+mod isr;
 mod ladder;
 mod load;
 mod summary;

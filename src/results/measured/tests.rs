@@ -27,6 +27,7 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     let mut measured = Measured {
         measured_from_ns: None,
         ended_ns: None,
+        spans: Spans::default(),
         isr_events: Vec::new(),
         repeat,
         cut_short: None,
@@ -215,4 +216,39 @@ fn a_cell_s_events_are_pooled_over_its_repeats_and_kept_up_to_a_bound() {
     assert!(cell.warnings.iter().any(|warning| warning.starts_with("2 events of ISRs were lost")));
     let json = serde_json::to_string(isr).expect("plain values");
     assert_eq!(serde_json::from_str::<super::super::isr::Isr>(&json).expect("as written"), *isr);
+}
+
+#[test]
+fn latencies_are_split_by_whether_they_met_a_stall() {
+    use crate::measure::around::Span;
+    use crate::measure::isr::{IsrEventKind, StallReason};
+    let (workload, cells) = planned();
+    let mut repeats = [repeat(0, 20, 100 * US), repeat(1, 20, 100 * US)];
+    let span = |from_us: u64, until_us: u64| Span {
+        from: MonotonicTime(from_us * US),
+        until: MonotonicTime(until_us * US),
+    };
+    for repeat in &mut repeats {
+        repeat.isr_events = vec![crate::measure::isr::IsrEvent {
+            topic: "t".to_owned(),
+            partition: 0,
+            broker: 1,
+            leader_epoch: 0,
+            lost_before: 0,
+            kind: IsrEventKind::Stall {
+                reason: StallReason::UnderMinIsr,
+                since_ns: 100 * US,
+                until_ns: 200 * US,
+                records: 1,
+                held_record_ns: 1,
+            },
+        }];
+        repeat.spans.acknowledged = vec![span(0, 10), span(150, 160), span(300, 301)];
+    }
+    let cell = cell(&workload, &cells[0], &repeats, None);
+    let around = &cell.isr.as_ref().expect("a stall was told").around_stalls;
+    assert_eq!(around.len(), 1, "nothing is known of commits");
+    assert_eq!(around[0].latency, "acknowledged");
+    assert_eq!((around[0].met.count, around[0].outside.count), (2, 4));
+    assert_eq!(around[0].met.max_ns, Some(10 * US));
 }

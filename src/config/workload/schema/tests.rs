@@ -51,7 +51,11 @@ fn a_fault_needs_what_the_schema_requires_and_may_be_of_each_kind() {
     let schema = &json_schema()["properties"]["fault"]["items"];
     let fault = |leave_out: &str, kind: &str| {
         let amount = matches!(kind, "slow-sync" | "delay").then_some(("by", "1ms"));
-        let target = if matches!(kind, "cut" | "delay") { "leader -> all" } else { "leader" };
+        let target = match kind {
+            "cut" | "delay" => "leader -> all",
+            "cut-heartbeats" => "follower -> active-controller",
+            _ => "leader",
+        };
         let written = [("kind", kind), ("target", target), ("at", "0s")].into_iter().chain(amount);
         let lines = written.filter(|(key, _)| *key != leave_out);
         let table: String = lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
