@@ -7,7 +7,6 @@ mod client;
 mod cluster;
 mod commands;
 mod faults;
-mod fetches;
 mod golden;
 mod html;
 mod isr_events;
