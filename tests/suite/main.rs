@@ -8,7 +8,6 @@ mod cluster;
 mod commands;
 mod experiments;
 mod faults;
-mod fetches;
 mod golden;
 mod html;
 mod isr_events;
