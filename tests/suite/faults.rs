@@ -134,8 +134,9 @@ fn processes_are_killed_paused_and_stopped_by_the_plan() {
         + counts.unanswered_records
         + counts.unsent_records;
     assert_eq!(counts.due_records, all, "{counts:?}");
-    // Nothing is acknowledged without a leader.
-    assert!(cell.latency.acknowledged.max_ns >= Some(100_000_000), "no outage: {counts:?}");
+    // Nothing is acknowledged without a leader: what fell due then came late, or not at all.
+    let is_late = cell.latency.acknowledged.max_ns >= Some(100_000_000);
+    assert!(is_late || counts.failed_records >= 50, "no outage: {counts:?}");
     assert_eq!(cell.repeats[0].nodes.len(), 5, "every node is up again at the end");
     let check = cell.repeats[0].check.as_ref().expect("every replica was read back");
     assert_eq!(check.violations, [""; 0]);
