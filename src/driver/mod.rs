@@ -4,13 +4,11 @@
 //! batches close), `payload` and `batcher` (what is in them), `link`, `messages` and
 //! `metadata` (how brokers are talked to), `producer`, `fetcher` and `consumer` with its `tracker`
 //! (who talks to them), `outcome` and `recorder` (what is measured), `leaders` (when a partition changed hands), `cell` (all of it as one program
-//! for an engine), `ledger` and `read_back` (was every acknowledged record kept), `run` (the doors),
-//! `describe` (a cluster's leaders, for whoever steers it meanwhile).
+//! for an engine), `ledger` and `read_back` (was every acknowledged record kept), `run` (the doors).
 
 mod batcher;
 mod cell;
 mod consumer;
-pub mod describe;
 pub mod error;
 mod fetcher;
 mod leaders;

@@ -34,12 +34,14 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The answer is longer than any.
-    #[error("{address} announces an answer of {size_bytes} bytes: {ANSWER_BYTES_MAX} are read")]
+    #[error("{address} announces an answer of {size_bytes} bytes: {size_bytes_max} are read")]
     Size {
         /// As typed.
         address: String,
         /// As announced.
         size_bytes: u32,
+        /// What is read.
+        size_bytes_max: usize,
     },
     /// The question or the answer is not Kafka's.
     #[error(transparent)]
@@ -60,6 +62,7 @@ pub struct Client {
     address: String,
     stream: TcpStream,
     correlation_id: i32,
+    answer_bytes_max: usize,
 }
 
 impl Client {
@@ -71,7 +74,17 @@ impl Client {
         let connected = connect(address, timeout);
         let failed = |source| ClientError::Connect { address: address.to_owned(), source };
         let stream = connected.map_err(failed)?;
-        Ok(Client { address: address.to_owned(), stream, correlation_id: 0 })
+        Ok(Client {
+            address: address.to_owned(),
+            stream,
+            correlation_id: 0,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        })
+    }
+
+    /// The same, for answers of at most so many bytes.
+    pub fn reading_at_most(self, answer_bytes_max: usize) -> Client {
+        Client { answer_bytes_max, ..self }
     }
 
     /// Asks, and waits for the answer.
@@ -89,8 +102,10 @@ impl Client {
         };
         self.send(&frame).map_err(|source| broken(&self.address, source))?;
         let size_bytes = self.receive_size().map_err(|source| broken(&self.address, source))?;
-        if size_bytes as usize > ANSWER_BYTES_MAX {
-            return Err(ClientError::Size { address: self.address.clone(), size_bytes });
+        let size_bytes_max = self.answer_bytes_max;
+        if size_bytes as usize > size_bytes_max {
+            let address = self.address.clone();
+            return Err(ClientError::Size { address, size_bytes, size_bytes_max });
         }
         let mut answer = vec![0; size_bytes as usize];
         self.stream.read_exact(&mut answer).map_err(|source| broken(&self.address, source))?;

@@ -187,10 +187,26 @@ fn write_synced(file: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     handle.sync_all().map_err(failed("sync", file))
 }
 
-/// Gives the finished folder its name. Creating the empty folder claims the name, which fails if it
-/// is taken, so nothing is ever overwritten; the rename then replaces the empty one in one step.
+/// Gives the finished folder its name: the rename replaces the empty folder that claimed it in one
+/// step.
 fn publish(hidden: &Path, parent: &Path, folder_name: &str) -> Result<PathBuf, WriteError> {
     sync_folder(hidden)?;
+    let folder = claim(parent, folder_name)?;
+    fs::rename(hidden, &folder).map_err(|error| {
+        // Only the empty folder just made; the rename's error is the one to report.
+        let _ = fs::remove_dir(&folder);
+        failed("rename to", &folder)(error)
+    })?;
+    sync_folder(parent)?;
+    Ok(folder)
+}
+
+/// Makes a folder of this name in `parent`, or the name with a number if it is taken, so that nothing
+/// is ever overwritten.
+///
+/// # Errors
+/// [`WriteError`]: it cannot be made, or too many names are taken.
+pub fn claim(parent: &Path, folder_name: &str) -> Result<PathBuf, WriteError> {
     for attempt in 1..=FOLDERS_PER_SECOND_MAX {
         let name = match attempt {
             1 => folder_name.to_owned(),
@@ -198,15 +214,7 @@ fn publish(hidden: &Path, parent: &Path, folder_name: &str) -> Result<PathBuf, W
         };
         let folder = parent.join(name);
         match fs::create_dir(&folder) {
-            Ok(()) => {
-                fs::rename(hidden, &folder).map_err(|error| {
-                    // Only the empty folder just made; the rename's error is the one to report.
-                    let _ = fs::remove_dir(&folder);
-                    failed("rename to", &folder)(error)
-                })?;
-                sync_folder(parent)?;
-                return Ok(folder);
-            }
+            Ok(()) => return Ok(folder),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed("create", &folder)(error)),
         }

@@ -13,7 +13,6 @@ use crate::checker::replica::{Found, Replica};
 use crate::checker::verdict::{self, Promise, Replicas, Verdict};
 use crate::config::cells::Cell;
 use crate::config::workload::{Fault, Workload};
-use crate::driver::describe::{PartitionDescription, latest_offset};
 use crate::driver::payload::Payload;
 use crate::driver::spec::CellSpec;
 use crate::faults::plan::{self, Act};
@@ -22,6 +21,7 @@ use crate::storage::{StorageError, StoredBatch, StoredBatches};
 use crate::types::{Acks, BrokerId, HwmGate, IsrWait, Offset, PartitionId, UncleanRecovery};
 
 use super::cluster::Cluster;
+use super::describe::{PartitionDescription, latest_offset};
 
 /// How long replicas may take to be in sync again.
 const SYNC_PATIENCE: Duration = Duration::from_secs(60);
@@ -157,7 +157,7 @@ fn settled(cluster: &Cluster, spec: &CellSpec) -> Vec<Option<(PartitionDescripti
         let is_whole = described.isr.len() == described.replicas.len();
         let address = cluster.broker(leader)?.address().filter(|_| is_whole)?;
         let partition = PartitionId(index as i32);
-        let told = latest_offset(address, &spec.topic, partition, ASK_PATIENCE).ok()?;
+        let told = latest_offset(address, &spec.topic, partition, ASK_PATIENCE)?;
         Some((described.clone(), told))
     };
     (0..spec.partitions as usize).map(settle).collect()

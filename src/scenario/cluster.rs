@@ -13,13 +13,13 @@ use crate::config::cells::ClusterVariant;
 use crate::config::node::ControllerConfig;
 use crate::config::workload::Cluster as Settings;
 use crate::config::{ConfigError, defaults};
-use crate::driver::describe::{Description, describe};
 use crate::environment::ProcessUse;
 use crate::faults::loop_disk::{self, LoopDisk, LoopDiskError};
 use crate::faults::relay::{End, Relay};
 use crate::types::{BrokerId, DurabilityMode, EngineKind};
 
 use super::child::{ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
+use super::describe::{Description, describe};
 use super::member::Member;
 use super::settings::{
     BROKER_ADDRESS, CONTROLLER_ADDRESS, Doors, broker_config, controller_config, events_file,
@@ -318,7 +318,7 @@ impl Cluster {
 
     /// What brokers say of `topic`, if all of them say the same.
     pub(super) fn ask_all(&self, topic: &str) -> Option<Description> {
-        let ask = |broker: &Member| describe(broker.address()?, Some(topic), ASK_PATIENCE).ok();
+        let ask = |broker: &Member| describe(broker.address()?, Some(topic), ASK_PATIENCE);
         let mut answers = self.brokers.iter().map(ask);
         let first = answers.next()??;
         answers.all(|answer| answer.as_ref() == Some(&first)).then_some(first)
@@ -326,8 +326,8 @@ impl Cluster {
 
     /// What the first broker that answers says of the cluster and of `topic`.
     pub(super) fn ask(&self, topic: Option<&str>) -> Option<Description> {
-        let addresses = self.brokers.iter().filter_map(Member::address);
-        addresses.filter_map(|address| describe(address, topic, ASK_PATIENCE).ok()).next()
+        let mut addresses = self.brokers.iter().filter_map(Member::address);
+        addresses.find_map(|address| describe(address, topic, ASK_PATIENCE))
     }
 
     /// Stops all nodes, brokers first. What did not stop in an orderly way is named in the answer.

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::config::workload::Workload;
-use crate::driver::describe::PartitionDescription;
 use crate::driver::error::DriverError;
 use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
@@ -26,6 +25,7 @@ use crate::types::{MonotonicTime, PartitionId, UncleanRecovery};
 use crate::wire::{ElectLeadersRequest, ElectLeadersTopic, Request, Response};
 
 use super::cluster::{Cluster, ClusterError};
+use super::describe::PartitionDescription;
 use super::injector::Injector;
 use super::leader_watch;
 use super::member::Member;

@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::driver::describe::describe;
 use crate::measure::clock;
 use crate::measure::failover::{Decision, Failover, Marks, Ruling};
 use crate::node::leadership;
 use crate::types::{BrokerId, MonotonicTime};
+
+use super::describe::describe;
 
 /// How long a new leader is asked whether it knows.
 const KNOWN_PATIENCE: Duration = Duration::from_millis(200);
@@ -41,7 +42,7 @@ pub(super) fn decisions(
 fn await_known(address: SocketAddr, topic: &str, broker: BrokerId) -> Option<MonotonicTime> {
     let deadline = Instant::now() + KNOWN_PATIENCE;
     while Instant::now() < deadline {
-        let seen = describe(address, Some(topic), KNOWN_PATIENCE).ok();
+        let seen = describe(address, Some(topic), KNOWN_PATIENCE);
         let leader = seen.and_then(|seen| seen.partitions.first()?.leader);
         if leader == Some(broker) {
             return Some(clock::now());

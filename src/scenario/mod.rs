@@ -1,7 +1,7 @@
 //! An experiment: start the nodes, drive the cells, stop, hand back a result.
 //!
 //! Reading order: [`child`] (one node as a child process), `member` (its lives), `settings` (what
-//! its file says), [`cluster`] (all of one block's nodes),
+//! its file says), [`cluster`] (all of one block's nodes) and `describe` (what a broker says of it),
 //! [`cell`] (a planned cell → what the driver is told → what results keep), [`floors`] (the least
 //! this machine allows, measured in the run), [`run`] (the whole workload), `faulted` and `injector`
 //! (what goes wrong meanwhile), `leader_watch` (what followed a lost leader), `audit` (whether anything was lost), [`progress`] (what is told
@@ -17,6 +17,7 @@ mod book;
 pub mod cell;
 pub mod child;
 pub mod cluster;
+mod describe;
 pub mod drive;
 mod faulted;
 pub mod floors;

@@ -120,20 +120,8 @@ impl Arguments {
 
     fn folder(&self) -> Result<PathBuf, Failure> {
         fs::create_dir_all(&self.out).map_err(unusable("create", &self.out))?;
-        let name = time::folder_name(SystemTime::now());
-        for attempt in 1.. {
-            let name = match attempt {
-                1 => format!("gate-{name}"),
-                later => format!("gate-{name}-{later}"),
-            };
-            let folder = self.out.join(name);
-            match fs::create_dir(&folder) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(unusable("create", &folder)(error)),
-                Ok(()) => return Ok(folder),
-            }
-        }
-        unreachable!("the loop has no end but a return")
+        let name = format!("gate-{}", time::folder_name(SystemTime::now()));
+        folder::claim(&self.out, &name).map_err(|error| Failure::usage(&error))
     }
 
     /// Checks the workload once and puts a copy beside the results: what both programs ran.
