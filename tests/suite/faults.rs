@@ -17,7 +17,8 @@ pub(super) struct Ended {
     folder: tempfile::TempDir,
     status: Option<i32>,
     errors: String,
-    output: String,
+    /// What it printed.
+    pub(super) output: String,
 }
 
 /// Runs a workload of one cell at 500 records a second: `rest` is all but its name and cluster.

@@ -1,37 +1,23 @@
 //! Tiny versions of the experiments on the high watermark's gate, on real child processes: what
 //! `isr-gate` and `heartbeat-partition` show at length must hold in every change. No absolute time.
 
-use std::fs;
-use std::process::Command;
-
 use ackmark::measure::isr::{IsrChange, IsrEventKind, IsrOutcome};
-use ackmark::results::folder;
 use ackmark::results::isr::Isr;
 use ackmark::results::schema::{Cell, RunResult};
 
+use crate::faults::run_workload;
+
 /// Two replicas, both needed: one that is away is under min ISR.
 fn run(cluster: &str, rest: &str) -> RunResult {
-    // Not in /tmp: that may be a tmpfs.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder");
-    fs::create_dir(folder.path().join("data")).expect("a writable folder");
-    let workload = format!(
+    let ended = run_workload(&format!(
         "name = \"t\"\n[cluster]\nbrokers = 2\nreplication_factor = 2\nmin_isr = 2\n\
          segment_bytes = \"2MiB\"\nreplica_fetch_wait_max = \"50ms\"\n{cluster}\n\
          [load]\nwarmup = \"100ms\"\nrepeats = 1\n{rest}"
-    );
-    fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_ackmark"))
-        .args(["run", "t.toml", "--data", "data", "--out", "out"])
-        .current_dir(folder.path())
-        .output()
-        .expect("the program starts");
-    let told = String::from_utf8_lossy(&output.stderr);
-    let table = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{told}\n{table}");
+    ));
+    let result = ended.result();
+    let table = &ended.output;
     assert!(table.contains("ISR changes and stalls of the high watermark"), "{table}");
-    let mut stored = fs::read_dir(folder.path().join("out/t")).expect("a result");
-    let stored = stored.next().expect("one result").expect("a readable folder").path();
-    folder::load(&stored).unwrap_or_else(|error| panic!("{error}"))
+    result
 }
 
 fn cell<'a>(result: &'a RunResult, gate: &str) -> (&'a Cell, &'a Isr) {

@@ -49,16 +49,21 @@ fn signal(name: &str, pid: u32) {
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
-/// Waits until `ready` gives something.
-fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+/// Waits until `ready` gives something; `None` if it does not.
+fn patiently<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(value) = ready() {
+        let value = ready();
+        if value.is_some() || Instant::now() >= deadline {
             return value;
         }
-        assert!(Instant::now() < deadline, "{what} did not come");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until `ready` gives something.
+fn until<T>(what: &str, ready: impl FnMut() -> Option<T>) -> T {
+    patiently(ready).unwrap_or_else(|| panic!("{what} did not come"))
 }
 
 /// The text at `http://ADDRESS/metrics`, if somebody serves it.
@@ -117,15 +122,12 @@ impl Run {
 
     /// Waits until the metrics contain all of `texts`.
     fn metrics_with(&mut self, texts: &[&str]) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let told = scrape(&self.metrics);
-            match told {
-                Some(told) if texts.iter().all(|text| told.contains(text)) => return told,
-                _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
-                _ => panic!("{texts:?} did not come, but:\n{told:?}\n{}", self.killed()),
-            }
-        }
+        let mut last = None;
+        let found = patiently(|| {
+            last = scrape(&self.metrics);
+            last.clone().filter(|told| texts.iter().all(|text| told.contains(text)))
+        });
+        found.unwrap_or_else(|| panic!("{texts:?} did not come, but:\n{last:?}\n{}", self.killed()))
     }
 
     /// Ends the run at once; all it had to say.

@@ -241,17 +241,23 @@ fn a_batch_that_can_never_be_accepted_is_not_sent_again() {
     assert_eq!(outcome.counts.batches_resent, 0);
 }
 
-#[test]
-fn a_killed_leader_costs_time_and_no_acknowledged_record() {
+/// Three brokers, a leader of which is away for 0.7 s, and a cell that outlasts it.
+fn outage(retry: Retry) -> (Fake, CellSpec) {
     let mut fake = Fake::new(3);
     fake.kill_at(1, 2 * S);
     fake.restart_at(1, 2 * S + 700 * MS);
     let spec = CellSpec {
         duration: Duration::from_secs(3),
-        retry: Retry::UntilAcknowledged,
+        retry,
         drain_timeout: Duration::from_secs(10),
         ..spec()
     };
+    (fake, spec)
+}
+
+#[test]
+fn a_killed_leader_costs_time_and_no_acknowledged_record() {
+    let (mut fake, spec) = outage(Retry::UntilAcknowledged);
     let outcome = run(&mut fake, &spec).unwrap();
     assert_eq!(outcome.counts.records_acknowledged, 3_000);
     assert_eq!(outcome.counts.records_unsent + outcome.counts.records_unanswered, 0);

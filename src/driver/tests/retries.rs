@@ -33,15 +33,7 @@ fn nothing_new_overtakes_what_is_sent_again() {
 
 #[test]
 fn a_partition_without_a_leader_waits_for_one_instead_of_failing_records() {
-    let mut fake = Fake::new(3);
-    fake.kill_at(1, 2 * S);
-    fake.restart_at(1, 2 * S + 700 * MS);
-    let spec = CellSpec {
-        duration: Duration::from_secs(3),
-        retry: Retry::IfRefused,
-        drain_timeout: Duration::from_secs(10),
-        ..spec()
-    };
+    let (mut fake, spec) = outage(Retry::IfRefused);
     let outcome = run(&mut fake, &spec).unwrap();
     let counts = outcome.counts;
     assert_eq!(counts.records_unsent + counts.records_unanswered, 0, "{counts:?}");
