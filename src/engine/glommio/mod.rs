@@ -55,7 +55,8 @@ fn host<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineE
         .io_memory(IO_MEMORY_BYTES)
         .make()
         .map_err(refused)?;
-    let heartbeat = watchdog::watch(thread::current().name().unwrap_or(ENGINE).to_owned());
+    let heartbeat = watchdog::watch(thread::current().name().unwrap_or(ENGINE).to_owned())
+        .map_err(|source| failed("watching the shard", source))?;
     executor.run(async {
         let shard = Shard::new(limits).map_err(|source| failed("socketpair", source))?;
         let outcome = catching(live(app, &shard, &heartbeat)).await;

@@ -1,5 +1,8 @@
 //! On shell scripts instead of nodes.
 
+use std::fs;
+use std::path::Path;
+
 use super::*;
 
 /// A child that runs a shell script instead of a node: role and config become its arguments.
