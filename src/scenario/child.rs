@@ -26,8 +26,9 @@ use self::words::LastWords;
 
 /// How long a node may take until it listens: a broker that recovers a long log needs it.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node may take to stop.
-pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a node may take to stop: it closes each of its logs with some syncs, and thousands of
+/// partitions on a slow disk take their time.
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// How often a stopping child is looked at. No figure depends on it.
 const POLL: Duration = Duration::from_millis(2);
 
