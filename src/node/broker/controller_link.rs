@@ -463,7 +463,7 @@ impl Shard {
 
     pub(super) fn mark_clean_shutdown(&mut self) {
         // What was not even opened, nobody vouches for.
-        let Some(epoch) = self.epoch.filter(|_| self.unopened.is_empty()) else { return };
+        let Some(epoch) = self.epoch.filter(|_| self.replicas.open.are_complete()) else { return };
         if let Err(source) = clean_shutdown::write_marker(&self.config.data_dir, epoch) {
             let path = self.config.data_dir.clone();
             self.fail(BrokerError::DataDirectory { path, source });

@@ -153,6 +153,7 @@ impl Shard {
             StorageError::Io { source, .. } => room::remedy(source),
             _ => None,
         };
+        self.replicas.open.miss();
         match remedy {
             Some(remedy) if self.unopened.insert(id) => {
                 let place = directory.display();

@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fs::{stat, statvfs};
 use rustix::process::{Resource, getrlimit};
@@ -12,9 +12,9 @@ use rustix::process::{Resource, getrlimit};
 use crate::config::node::BrokerConfig;
 use crate::protocol::controller::Resources;
 
-/// Replicas that the broker's shards have open.
+/// Replicas that the broker's shards have open, and whether there were some that they could not open.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OpenReplicas(Arc<AtomicU64>);
+pub(super) struct OpenReplicas(Arc<AtomicU64>, Arc<AtomicBool>);
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
@@ -25,6 +25,16 @@ impl OpenReplicas {
     pub(super) fn one(&self) -> OpenReplica {
         self.0.fetch_add(1, Ordering::Relaxed);
         OpenReplica(self.0.clone())
+    }
+
+    /// One could not be opened.
+    pub(super) fn miss(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether every replica there should be was opened, by every shard.
+    pub(super) fn are_complete(&self) -> bool {
+        !self.1.load(Ordering::Relaxed)
     }
 
     fn count(&self) -> u64 {
