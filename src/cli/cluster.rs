@@ -45,11 +45,16 @@ pub fn run(arguments: &ClusterArguments) -> Result<Exit, Failure> {
         controllers: arguments.controllers,
         port: arguments.port,
     };
-    let mut cluster = LocalCluster::start(&plan).map_err(|error| match error {
+    let failed = |error| match error {
         LocalClusterError::Child(_) => Failure::failed(&error),
         _ => Failure::usage(&error),
-    })?;
-    super::print(&announcement(cluster.nodes()))?;
+    };
+    let mut cluster = LocalCluster::start(&plan).map_err(failed)?;
+    super::print(&list(cluster.nodes()))?;
+    cluster.await_served(&stop).map_err(failed)?;
+    if !stop.load(Ordering::Relaxed) {
+        super::print(&invitation(cluster.nodes()))?;
+    }
     while !stop.load(Ordering::Relaxed) {
         for (node, error) in cluster.take_ended() {
             super::say(&format!("{error}\n{}", how_to_start(&node)));
@@ -64,15 +69,19 @@ pub fn run(arguments: &ClusterArguments) -> Result<Exit, Failure> {
     }
 }
 
-fn announcement(nodes: &[Node]) -> String {
+fn list(nodes: &[Node]) -> String {
     let line = |node: &Node| {
         format!("{:<15}{:<17}pid {}\n", node.name(), node.address.to_string(), node.pid())
     };
-    let mut text: String = nodes.iter().map(line).collect();
-    if let Some(first) = nodes.iter().find(|node| node.role == "broker") {
-        text.push_str(&format!("ready: --bootstrap {}; Ctrl-C stops all nodes\n", first.address));
-    }
-    text
+    nodes.iter().map(line).collect()
+}
+
+/// Said once clients are served.
+fn invitation(nodes: &[Node]) -> String {
+    let first = nodes.iter().find(|node| node.role == "broker");
+    let invite =
+        |first: &Node| format!("ready: --bootstrap {}; Ctrl-C stops all nodes\n", first.address);
+    first.map(invite).unwrap_or_default()
 }
 
 fn how_to_start(node: &Node) -> String {

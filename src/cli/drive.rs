@@ -1,18 +1,22 @@
 //! `ackmark drive`: the load alone, against a cluster that runs elsewhere.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
 use crate::config::workload::Workload;
+use crate::node::client;
 use crate::results::{folder, time};
 use crate::scenario::drive::{self, DriveError};
 
 use super::exit::{Exit, Failure};
 use super::live::LiveArguments;
 use super::signals;
+
+/// How long each address of the bootstrap broker may take to be connected to.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Drive a workload against brokers that were started by hand
 ///
@@ -24,7 +28,7 @@ pub struct DriveArguments {
     workload: PathBuf,
     /// Any broker of the cluster
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
-    bootstrap: SocketAddr,
+    bootstrap: String,
     /// Holds the results, as OUT/NAME/TIME
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
@@ -32,10 +36,11 @@ pub struct DriveArguments {
     live: LiveArguments,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut addresses =
-        text.to_socket_addrs().map_err(|error| format!("must be HOST:PORT ({error})"))?;
-    addresses.next().ok_or_else(|| "the host has no address".to_owned())
+/// Refuses what names no address at once; which of several answers is found out later.
+fn address(text: &str) -> Result<String, String> {
+    let addresses = text.to_socket_addrs();
+    let mut addresses = addresses.map_err(|error| format!("must be HOST:PORT ({error})"))?;
+    addresses.next().map(|_| text.to_owned()).ok_or_else(|| "the host has no address".to_owned())
 }
 
 /// `ackmark drive`
@@ -44,10 +49,13 @@ pub fn run(arguments: &DriveArguments) -> Result<Exit, Failure> {
     let workload =
         Workload::from_file(&arguments.workload).map_err(|error| Failure::usage(&error))?;
     folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
+    drive::check(&workload, &arguments.bootstrap).map_err(|error| Failure::usage(&error))?;
+    let bootstrap = client::listening_at(&arguments.bootstrap, CONNECT_PATIENCE)
+        .map_err(|error| Failure::failed(&error))?;
     let live = arguments.live.start(&workload)?;
     let started = SystemTime::now();
     let run_id = uuid::Uuid::new_v4().to_string();
-    let outcome = drive::run(&workload, arguments.bootstrap, &run_id, &stop, &mut live.progress());
+    let outcome = drive::run(&workload, bootstrap, &run_id, &stop, &mut live.progress());
     drop(live);
     let result = outcome.map_err(|error| match error {
         DriveError::SeveralClusters { .. } | DriveError::Faults { .. } => Failure::usage(&error),

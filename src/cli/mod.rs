@@ -28,6 +28,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::exit::Failure;
 
@@ -73,8 +74,17 @@ enum Command {
     Torture(torture::TortureArguments),
 }
 
+/// As many open files as this process may ask for: the soft limit is low for programs that use
+/// select(2), which none of these does. What it starts inherits that.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Never refused up to the hard limit; where it is all the same, the lower one is reported.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Runs the command line; the exit status is the process's.
 pub fn main() -> ExitCode {
+    raise_open_files();
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Drive(arguments) => drive::run(&arguments),
@@ -113,11 +123,12 @@ fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Text on standard output. A reader that went away (`| head`) is no failure.
+/// Text on standard output. A reader that went away (`| head`) or a terminal that hung up is no
+/// failure.
 fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe && !signals::is_hung_up() => {
             Err(Failure::invalid(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),

@@ -15,6 +15,9 @@ pub struct NodeArguments {
     /// The node's TOML file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Stop as at SIGTERM when standard input ends, so as not to outlive whoever holds its other end
+    #[arg(long)]
+    stop_with_stdin: bool,
 }
 
 /// Run a broker until SIGTERM; prints {"listening":"ip:port"} once it accepts connections
@@ -23,13 +26,17 @@ pub struct BrokerArguments {
     /// The node's TOML file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Stop as at SIGTERM when standard input ends, so as not to outlive whoever holds its other end
+    #[arg(long)]
+    stop_with_stdin: bool,
 }
 
 /// `ackmark controller`
 pub fn run_controller(arguments: &NodeArguments) -> Result<Exit, Failure> {
     let config =
         ControllerConfig::from_file(&arguments.config).map_err(|error| Failure::usage(&error))?;
-    node::controller::run(config).map_err(|error| Failure::failed(&error))?;
+    node::controller::run(config, arguments.stop_with_stdin)
+        .map_err(|error| Failure::failed(&error))?;
     Ok(Exit::Done)
 }
 
@@ -37,6 +44,7 @@ pub fn run_controller(arguments: &NodeArguments) -> Result<Exit, Failure> {
 pub fn run_broker(arguments: &BrokerArguments) -> Result<Exit, Failure> {
     let config =
         BrokerConfig::from_file(&arguments.config).map_err(|error| Failure::usage(&error))?;
-    node::broker::run(config).map_err(|error| Failure::failed(&error))?;
+    node::broker::run(config, arguments.stop_with_stdin)
+        .map_err(|error| Failure::failed(&error))?;
     Ok(Exit::Done)
 }

@@ -151,8 +151,10 @@ pub fn failure(error: RunError) -> Failure {
         | RunError::Space(_)
         | RunError::Direct { .. }
         | RunError::Uring(_) => Failure::usage(&error),
-        RunError::Floor(_) | RunError::Cluster(_) | RunError::Driver(_) | RunError::Rate(_) => {
-            Failure::failed(&error)
-        }
+        RunError::Floor(_)
+        | RunError::Cluster(_)
+        | RunError::Driver(_)
+        | RunError::Rate(_)
+        | RunError::Thread(_) => Failure::failed(&error),
     }
 }

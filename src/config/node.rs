@@ -33,7 +33,7 @@ pub struct BrokerConfig {
     pub node_id: BrokerId,
     /// Must be the controller's.
     pub cluster_id: String,
-    /// Where to listen; port 0 picks one.
+    /// Where to listen; port 0 picks one. Every address of the machine only with `advertised`.
     pub listen: SocketAddr,
     /// `advertised.listeners`: where clients and followers are told to connect; `listen` if `None`.
     pub advertised: Option<SocketAddr>,

@@ -116,11 +116,14 @@ impl BrokerConfig {
     pub fn from_text(file: &Path, text: &str) -> Result<BrokerConfig, ConfigError> {
         let source = Source::new(file, text);
         let raw: RawBroker = source.raw()?;
+        let advertised =
+            source.or("advertised", &raw.advertised, None, |value| reachable(value).map(Some))?;
+        let listen = if advertised.is_some() { address } else { advertisable };
         Ok(BrokerConfig {
             node_id: node_id(&source, &raw.node_id)?,
             cluster_id: source.needed("cluster_id", &raw.cluster_id, units::text)?,
-            listen: source.needed("listen", &raw.listen, address)?,
-            advertised: optional_address(&source, "advertised", &raw.advertised)?,
+            listen: source.needed("listen", &raw.listen, listen)?,
+            advertised,
             data_dir: data_dir(&source, file, &raw.data_dir)?,
             controllers: source.needed("controllers", &raw.controllers, addresses)?,
             metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
@@ -439,6 +442,29 @@ fn address(value: &Scalar) -> Result<SocketAddr, String> {
     units::text(value)?.parse().map_err(|_| problem.to_owned())
 }
 
+/// An address that others can be told to connect to.
+fn reachable(value: &Scalar) -> Result<SocketAddr, String> {
+    let address = address(value)?;
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Err("must be an address and a port that others connect to, such as \
+                    \"192.0.2.1:9092\""
+            .to_owned());
+    }
+    Ok(address)
+}
+
+/// An address to listen on that is told to clients too.
+fn advertisable(value: &Scalar) -> Result<SocketAddr, String> {
+    let address = address(value)?;
+    if address.ip().is_unspecified() {
+        return Err("clients and followers cannot be told to connect to every address of a \
+                    machine: also set advertised to the one they reach it at, such as \
+                    advertised = \"192.0.2.1:9092\""
+            .to_owned());
+    }
+    Ok(address)
+}
+
 /// One address or several with commas between.
 fn addresses(value: &Scalar) -> Result<Vec<SocketAddr>, String> {
     let problem =
@@ -575,6 +601,28 @@ mod tests {
             "b.toml:3:10: listen = \"localhost\": must be an IP address and a port, such as \
              \"127.0.0.1:9092\""
         );
+    }
+
+    #[test]
+    fn an_address_that_nobody_can_connect_to_is_not_advertised() {
+        let read = |listen: &str, more: &str| {
+            let text = format!(
+                "node_id = 1\ncluster_id = \"c\"\nlisten = \"{listen}\"\n{more}data_dir = \"d\"\n\
+                 controllers = \"127.0.0.1:1\"\n[log]\ndurability = \"page-cache\"\n"
+            );
+            BrokerConfig::from_text(Path::new("/run/b.toml"), &text)
+        };
+        for everywhere in ["0.0.0.0:9092", "[::]:9092"] {
+            let said = read(everywhere, "").expect_err("no address to tell").to_string();
+            let place = format!("/run/b.toml:3:10: listen = \"{everywhere}\": ");
+            assert!(said.starts_with(&place) && said.contains("set advertised"), "{said}");
+            read(everywhere, "advertised = \"127.0.0.2:9092\"\n").expect("one that can be told");
+        }
+        for nowhere in ["0.0.0.0:9092", "[::]:9092", "127.0.0.1:0"] {
+            let advertised = format!("advertised = \"{nowhere}\"\n");
+            let said = read("127.0.0.1:9092", &advertised).expect_err(nowhere).to_string();
+            assert!(said.contains("advertised") && said.contains("others connect to"), "{said}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! States: `Versions` → `Create` → `Describe` → `Settled` → `Describe` (on [`MetadataClient::refresh`])
 //! → … . Each has one request out at most. A lost connection asks the next known broker.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -24,6 +24,8 @@ use crate::engine::{ConnectionId, Io};
 use crate::types::{BrokerId, ErrorCode, MonotonicTime, PartitionId};
 use crate::wire::{self, ApiKey, Request, Response};
 
+/// How long each of several addresses of a broker may take to be connected to.
+const ADDRESS_PATIENCE: Duration = Duration::from_millis(500);
 const API_VERSIONS_VERSION: i16 = 3;
 const CREATE_TOPICS_VERSION: i16 = 7;
 const METADATA_VERSION: i16 = 12;
@@ -337,14 +339,38 @@ impl MetadataClient {
     }
 }
 
-/// A broker's advertised address. Names are looked up, which blocks: before the load begins or
-/// while a broker is away.
+/// A broker's advertised address: of several that its name has, the first at which somebody listens.
+/// Names are looked up, which blocks: before the load begins or while a broker is away.
 fn resolve(host: &str, port: i32) -> Result<SocketAddr, DriverError> {
     let unusable = || DriverError::Address(format!("{host}:{port}"));
     let port = u16::try_from(port).map_err(|_| unusable())?;
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(SocketAddr::new(ip, port));
     }
-    let mut addresses = (host, port).to_socket_addrs().map_err(|_| unusable())?;
-    addresses.next().ok_or_else(unusable)
+    let addresses: Vec<SocketAddr> =
+        (host, port).to_socket_addrs().map_err(|_| unusable())?.collect();
+    let listens = |address: &&SocketAddr| {
+        addresses.len() == 1 || TcpStream::connect_timeout(address, ADDRESS_PATIENCE).is_ok()
+    };
+    // A broker that is away now may be back at the first one.
+    addresses.iter().find(listens).or(addresses.first()).copied().ok_or_else(unusable)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_name_with_several_addresses_means_the_one_that_listens() {
+        let names: Vec<SocketAddr> =
+            ("localhost", 1).to_socket_addrs().expect("a hosts file").collect();
+        for name in names {
+            let listener = TcpListener::bind((name.ip(), 0)).expect("a loopback address");
+            let address = listener.local_addr().expect("it listens");
+            let found = resolve("localhost", address.port().into()).expect("an address");
+            assert_eq!(found, address);
+        }
+    }
 }

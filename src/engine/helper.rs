@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use super::{FileId, OperationId, Waker, Write};
-use crate::measure::clock;
+use crate::measure::{clock, threads};
 use crate::types::{MonotonicTime, Sync};
 
 /// A [`Write`] the helper thread is done with.
@@ -36,27 +36,24 @@ pub struct Helper {
 impl Helper {
     /// Starts the thread; `waker` is called after every completion.
     ///
-    /// # Panics
-    /// When the process may not start another thread.
-    pub fn start(waker: Waker) -> Helper {
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(waker: Waker) -> io::Result<Helper> {
         let (jobs, received) = unbounded::<(Write, RawFd)>();
         let (completed, done) = unbounded();
-        let thread = thread::Builder::new()
-            .name(format!("{} helper", thread::current().name().unwrap_or("shard")))
-            .spawn(move || {
-                for (write, fd) in received {
-                    let result = perform(&write, fd);
-                    let Write { operation, file, .. } = write;
-                    let completion =
-                        Completion { operation, file, result, completed: clock::now() };
-                    if completed.send(completion).is_err() {
-                        return;
-                    }
-                    waker.wake();
+        let name = format!("{} helper", thread::current().name().unwrap_or("shard"));
+        let thread = threads::start(&name, move || {
+            for (write, fd) in received {
+                let result = perform(&write, fd);
+                let Write { operation, file, .. } = write;
+                let completion = Completion { operation, file, result, completed: clock::now() };
+                if completed.send(completion).is_err() {
+                    return;
                 }
-            });
-        let thread = thread.unwrap_or_else(|error| panic!("starting the helper thread: {error}"));
-        Helper { jobs: Some(jobs), done, thread: Some(thread) }
+                waker.wake();
+            }
+        })?;
+        Ok(Helper { jobs: Some(jobs), done, thread: Some(thread) })
     }
 
     /// Hands a write over. `fd` must stay open until its [`Completion`] has come back.

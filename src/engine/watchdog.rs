@@ -4,10 +4,13 @@
 //! least every [`TURN_INTERVAL_MAX`], and one thread per process counts its own ticks without a
 //! turn. It counts ticks rather than time: a stopped or suspended process is not a stalled shard.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::measure::threads;
 
 /// The longest a watched loop may sleep before it turns once.
 pub const TURN_INTERVAL_MAX: Duration = Duration::from_secs(1);
@@ -32,11 +35,16 @@ impl Heartbeat {
 
 /// Watches the calling loop under `name` from now on, by the process's one watchdog thread.
 ///
-/// # Panics
-/// When the process may not start that thread.
-pub fn watch(name: String) -> Heartbeat {
-    static WATCHDOG: OnceLock<Watchdog> = OnceLock::new();
-    WATCHDOG.get_or_init(|| Watchdog::start(TURN_INTERVAL_MAX, STILL_TICKS_MAX)).watch(name)
+/// # Errors
+/// The system gives no thread.
+pub fn watch(name: String) -> io::Result<Heartbeat> {
+    static WATCHDOG: Mutex<Option<Watchdog>> = Mutex::new(None);
+    let mut watchdog = WATCHDOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = match watchdog.take() {
+        Some(running) => running,
+        None => Watchdog::start(TURN_INTERVAL_MAX, STILL_TICKS_MAX)?,
+    };
+    Ok(watchdog.insert(running).watch(name))
 }
 
 struct Watchdog {
@@ -51,10 +59,10 @@ struct Watched {
 }
 
 impl Watchdog {
-    fn start(tick: Duration, still_ticks_max: u32) -> Watchdog {
+    fn start(tick: Duration, still_ticks_max: u32) -> io::Result<Watchdog> {
         let watched = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&watched);
-        let thread = thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+        threads::start("watchdog", move || {
             loop {
                 thread::sleep(tick);
                 let mut watched = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,11 +70,8 @@ impl Watchdog {
                     end_process(&name, tick * still_ticks_max);
                 }
             }
-        });
-        if let Err(error) = thread {
-            panic!("starting the watchdog thread: {error}");
-        }
-        Watchdog { watched }
+        })?;
+        Ok(Watchdog { watched })
     }
 
     fn watch(&self, name: String) -> Heartbeat {

@@ -15,6 +15,7 @@ pub mod fio;
 pub mod floor;
 pub mod kernel;
 pub mod limits;
+pub mod oom;
 mod pace;
 mod pattern;
 pub mod probe;
@@ -42,6 +43,7 @@ pub use filesystem::{
 pub use floor::{FloorError, FloorSettings, Floors};
 pub use kernel::KernelFacts;
 pub use limits::LimitFacts;
+pub use oom::OomKills;
 pub use probe::{Probe, ProbeError, probe};
 pub use process::ProcessUse;
 pub use samples::Samples;

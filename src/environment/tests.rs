@@ -21,6 +21,15 @@ const MOUNTS: &str = "\
 ";
 
 #[test]
+fn out_of_memory_kills_are_read_from_either_counter_file() {
+    let events = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0";
+    assert_eq!(super::oom::kills_in(events), Some(2));
+    let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 5";
+    assert_eq!(super::oom::kills_in(control), Some(5));
+    assert_eq!(super::oom::kills_in("oom_kill_disable 0"), None);
+}
+
+#[test]
 fn the_deepest_and_latest_mount_holds_a_directory() {
     let kind = |path: &str| mount_of(MOUNTS, Path::new(path)).unwrap().kind;
     assert_eq!(kind("/home/x"), "ext4");

@@ -21,7 +21,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::measure::clock;
+use crate::measure::{clock, threads};
 use crate::types::MonotonicTime;
 
 /// EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN: `_IOR('X', 125, u32)`.
@@ -40,6 +40,9 @@ pub enum LoopDiskError {
     /// Mounting needs a mount namespace of its own.
     #[error("page-cache loss needs root: a mount namespace of its own")]
     Namespace(#[source] io::Error),
+    /// Trying it needs a thread of its own.
+    #[error("page-cache loss: {0}")]
+    Thread(#[source] io::Error),
     /// A program failed or is not there.
     #[error("page-cache loss: `{command}` failed: {reason}")]
     Command {
@@ -73,7 +76,8 @@ pub fn try_in(folder: &Path) -> Result<(), LoopDiskError> {
             let disk = LoopDisk::create(&image, &scratch, TRIED_BYTES)?;
             disk.cut().map(drop)
         };
-        scope.spawn(make).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let made = threads::start_in(scope, "loop disk", make).map_err(LoopDiskError::Thread)?;
+        made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     // It may not have come to be.
     let _ = (fs::remove_dir(&scratch), fs::remove_file(scratch.with_extension("image")));

@@ -18,9 +18,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::measure::threads;
 use crate::types::BrokerId;
 
 /// Doors listen on a loopback address of their own: no connection starts from it and takes a port.
@@ -96,7 +97,9 @@ struct Door {
 
 /// The relay. Dropping it closes every door and connection.
 pub struct Relay {
-    runtime: Option<tokio::runtime::Runtime>,
+    /// Of the event loop, which runs on a thread of its own until `_running` is dropped.
+    runtime: tokio::runtime::Handle,
+    _running: oneshot::Sender<()>,
     switches: Switches,
     doors: Vec<Door>,
 }
@@ -113,12 +116,17 @@ impl Relay {
     /// # Errors
     /// The system's, if there is no thread or event loop to be had.
     pub fn start() -> io::Result<Relay> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("relay")
-            .enable_all()
-            .build()?;
-        Ok(Relay { runtime: Some(runtime), switches: Switches::default(), doors: Vec::new() })
+        // Not the runtime's own threads: it panics where the system gives it none.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (running, ended) = oneshot::channel::<()>();
+        threads::start("relay", move || drop(runtime.block_on(ended)))?;
+        Ok(Relay {
+            runtime: handle,
+            _running: running,
+            switches: Switches::default(),
+            doors: Vec::new(),
+        })
     }
 
     /// A new door to `to`, for `from` alone or, without it, for everybody. Nobody is let in until
@@ -139,7 +147,6 @@ impl Relay {
     /// # Errors
     /// The system's.
     pub fn lead(&mut self, to: End, target: Option<SocketAddr>) -> io::Result<()> {
-        let Some(runtime) = &self.runtime else { return Ok(()) };
         for door in self.doors.iter_mut().filter(|door| door.to == to) {
             if door.open.as_ref().map(|(target, _)| *target) == target {
                 continue;
@@ -148,11 +155,11 @@ impl Relay {
                 accepting.abort();
             }
             let Some(target) = target else { continue };
-            let _entered = runtime.enter();
+            let _entered = self.runtime.enter();
             let listener = bind(door.address)?.listen(BACKLOG)?;
             let passage =
                 Passage { switches: self.switches.clone(), from: door.from, to: door.to, target };
-            let accepting = runtime.spawn(accept(listener, passage));
+            let accepting = self.runtime.spawn(accept(listener, passage));
             door.open = Some((target, accepting.abort_handle()));
         }
         Ok(())
@@ -166,14 +173,6 @@ impl Relay {
     /// Changes the link from `from` to `to`: the bytes that `from` sends, whoever dialled.
     pub fn switch(&self, from: End, to: End, change: impl FnOnce(&mut LinkState)) {
         self.switches.with(from, to, |link| link.send_modify(change));
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Reading order: `clock` (the only reader of CLOCK_MONOTONIC), `histogram` (what is kept of many
 //! samples), `stage` (what one sample is made of), `isr` (what became of a partition's ISR), `around`
-//! (latencies in and outside of its stalls), `failover` (what the loss of a leader is made of).
+//! (latencies in and outside of its stalls), `failover` (what the loss of a leader is made of); and
+//! `threads`, which is how the product starts its own.
 
 pub mod around;
 pub mod clock;
@@ -10,3 +11,4 @@ pub mod failover;
 pub mod histogram;
 pub mod isr;
 pub mod stage;
+pub mod threads;

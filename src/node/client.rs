@@ -2,7 +2,7 @@
 //! itself, never for load.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +15,8 @@ const ANSWER_BYTES_MAX: usize = 100 << 20;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody is there, or the name means nothing.
+    /// Nobody is there, or the name means nothing. The reason names each address that was tried, if
+    /// the name has several.
     #[error("connect to {address}: {source}")]
     Connect {
         /// As typed.
@@ -133,9 +134,18 @@ impl Client {
     }
 }
 
-/// The first of the name's addresses that answers.
+/// The first address of `address` (`host:port`) at which somebody listens.
+///
+/// # Errors
+/// [`ClientError::Connect`].
+pub fn listening_at(address: &str, timeout: Duration) -> Result<SocketAddr, ClientError> {
+    let found = connect(address, timeout).and_then(|stream| stream.peer_addr());
+    found.map_err(|source| ClientError::Connect { address: address.to_owned(), source })
+}
+
+/// To the first of the name's addresses that answers.
 fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut refusals: Vec<(SocketAddr, io::Error)> = Vec::new();
     for resolved in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&resolved, timeout) {
             Ok(stream) => {
@@ -144,8 +154,19 @@ fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
                 stream.set_write_timeout(Some(timeout))?;
                 return Ok(stream);
             }
-            Err(error) => last = error,
+            Err(error) => refusals.push((resolved, error)),
         }
     }
-    Err(last)
+    Err(match refusals.len() {
+        0 => io::Error::new(io::ErrorKind::NotFound, "the name has no address"),
+        1 => refusals.remove(0).1,
+        _ => {
+            let each: Vec<String> =
+                refusals.iter().map(|(address, error)| format!("{address}: {error}")).collect();
+            io::Error::new(refusals[0].1.kind(), each.join("; "))
+        }
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,11 +4,12 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::measure::threads;
 
 /// A request's head is no longer.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -47,7 +48,7 @@ pub fn spawn(
             serve(listener, render).await;
         });
     };
-    thread::Builder::new().name("metrics".to_owned()).spawn(scrapes)?;
+    threads::start("metrics", scrapes)?;
     Ok(listening)
 }
 

@@ -8,8 +8,13 @@ pub mod controller;
 pub mod exporter;
 pub mod leadership;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
+
+use signal_hook::consts::SIGTERM;
+use signal_hook::low_level::raise;
+
+use crate::measure::threads;
 
 /// Says on standard output where this node listens, and where it serves metrics if it does: one JSON
 /// line, read by whoever started it.
@@ -21,4 +26,27 @@ fn announce(address: SocketAddr, metrics: Option<SocketAddr>) -> io::Result<()> 
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
+}
+
+/// A line on standard error, for whoever looks after this node. `eprintln!` would panic once nobody
+/// reads it any more.
+fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Gives each line of standard input to `obey`, on a thread of its own; at its end, if
+/// `stops_with_it`, this process stops as at SIGTERM: whoever held the other end is gone, or wants
+/// that.
+///
+/// # Errors
+/// The system gives no thread.
+fn watch_input(stops_with_it: bool, obey: impl Fn(String) + Send + 'static) -> io::Result<()> {
+    let watch = move || {
+        io::stdin().lock().lines().map_while(Result::ok).for_each(obey);
+        if stops_with_it {
+            // It fails for numbers that are no signals only.
+            let _ = raise(SIGTERM);
+        }
+    };
+    threads::start("standard input", watch).map(drop)
 }

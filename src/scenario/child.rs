@@ -1,26 +1,36 @@
-//! One node as a child process: a port found, started, announced, stopped by signal, killed at the
+//! One node as a child process: a port found, started, announced, stopped by signal, ended at the
 //! latest when its parent ends.
+//!
+//! Two things see to the last: the kernel's parent-death signal, which is at once; and the child's
+//! standard input, which only the parent holds open: exec(2) of a set-user-ID program or one with
+//! file capabilities clears the signal, but nothing clears the end of a pipe.
+//!
+//! `words` keeps what a child says on standard error, `end` says how it ended.
 //!
 //! The only file of this room that says `unsafe`: two system calls std does not offer.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child as Process, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::environment::OomKills;
+use crate::measure::threads;
+
+use self::words::LastWords;
+
 /// How long a node may take until it listens: a broker that recovers a long log needs it.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a node may take to stop.
-pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a node may take to stop: it closes each of its logs with some syncs, and thousands of
+/// partitions on a slow disk take their time.
+pub(super) const STOP_PATIENCE: Duration = Duration::from_secs(120);
 /// How often a stopping child is looked at. No figure depends on it.
 const POLL: Duration = Duration::from_millis(2);
-/// Lines of a child's error output that a message repeats.
-const ERROR_LINES_MAX: usize = 12;
 
 /// Why a node could not be started, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -62,12 +72,12 @@ pub enum ChildError {
         source: io::Error,
     },
     /// It ended by itself.
-    #[error("{name} ended with {status}{said}")]
+    #[error("{name} {how}{said}")]
     Ended {
         /// The node.
         name: String,
-        /// How.
-        status: ExitStatus,
+        /// `ended with exit status: 3`, `was ended by SIGXFSZ: …`.
+        how: String,
         /// The end of its error output, led by a colon, or nothing.
         said: String,
     },
@@ -84,7 +94,7 @@ pub struct Launch {
     pub role: &'static str,
     /// Its configuration file.
     pub config: PathBuf,
-    /// Where its error output goes; appended to.
+    /// Where its error output is kept, as far as the disk takes it; appended to.
     pub log: PathBuf,
     /// Whether it takes orders on standard input: see [`Child::order`].
     pub takes_orders: bool,
@@ -96,6 +106,11 @@ pub struct Child {
     launch: Launch,
     process: Process,
     announced: mpsc::Receiver<String>,
+    words: LastWords,
+    /// Out-of-memory kills counted before it started.
+    oom_kills: OomKills,
+    /// Whether this side killed it.
+    was_killed: bool,
 }
 
 impl Child {
@@ -114,16 +129,28 @@ impl Child {
             .arg(launch.role)
             .arg("--config")
             .arg(&launch.config)
-            .stdin(if launch.takes_orders { Stdio::piped() } else { Stdio::null() })
+            .arg("--stop-with-stdin")
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(Stdio::piped())
             // A group of its own: an interrupt typed at the terminal is for the harness alone, which
             // then stops its children in order.
             .process_group(0);
-        die_with_parent(&mut command);
+        end_with_parent(&mut command, libc::SIGKILL);
+        let oom_kills = OomKills::counted();
         let mut process = command.spawn().map_err(failed)?;
-        let announced = lines(process.stdout.take());
-        Ok(Child { launch, process, announced })
+        let readers = lines(process.stdout.take())
+            .and_then(|announced| Ok((announced, LastWords::keep(process.stderr.take(), log)?)));
+        match readers {
+            Ok((announced, words)) => {
+                Ok(Child { launch, process, announced, words, oom_kills, was_killed: false })
+            }
+            Err(source) => {
+                // Without a Child nobody else would.
+                let _ = process.kill().and_then(|()| process.wait());
+                Err(failed(source))
+            }
+        }
     }
 
     /// `broker-1` …
@@ -172,8 +199,10 @@ impl Child {
     pub fn order(&mut self, line: &str, patience: Duration) -> Result<(), ChildError> {
         let name = self.launch.name.clone();
         let written = match &mut self.process.stdin {
-            Some(stdin) => writeln!(stdin, "{line}").and_then(|()| stdin.flush()),
-            None => Err(io::ErrorKind::Unsupported.into()),
+            Some(stdin) if self.launch.takes_orders => {
+                writeln!(stdin, "{line}").and_then(|()| stdin.flush())
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
         };
         written.map_err(|source| ChildError::Order { name: name.clone(), source })?;
         match self.announced.recv_timeout(patience) {
@@ -235,17 +264,20 @@ impl Child {
     /// Kills it (SIGKILL) and waits for its end: the process loses what it has not written; the
     /// page cache stays.
     pub fn kill(&mut self) {
+        self.was_killed |= matches!(self.process.try_wait(), Ok(None));
         // Both fail only when the process is gone already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 
     fn ended(&self, status: ExitStatus) -> ChildError {
-        ChildError::Ended { name: self.launch.name.clone(), status, said: self.said() }
+        let name = self.launch.name.clone();
+        let how = end::explain(status, self.was_killed, self.oom_kills, OomKills::counted());
+        ChildError::Ended { name, how, said: self.words.at_the_end() }
     }
 
     fn said(&self) -> String {
-        last_lines(&self.launch.log)
+        self.words.so_far()
     }
 }
 
@@ -273,18 +305,18 @@ pub fn free_addresses(ip: Ipv4Addr, count: usize) -> io::Result<Vec<SocketAddr>>
     held?.iter().map(TcpListener::local_addr).collect()
 }
 
-/// A thread that hands on the first line and reads the rest away, so that the child never blocks on
-/// a full pipe.
-fn lines(output: Option<ChildStdout>) -> mpsc::Receiver<String> {
+/// A thread that hands on the lines of `output` until its end, so that the child never blocks on a
+/// full pipe.
+fn lines(output: Option<ChildStdout>) -> io::Result<mpsc::Receiver<String>> {
     let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
+    threads::start("child's words", move || {
         let Some(output) = output else { return };
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             // Nobody listens any more once the first line was taken.
             let _ = sender.send(line);
         }
-    });
-    receiver
+    })?;
+    Ok(receiver)
 }
 
 fn address(line: &str) -> Option<SocketAddr> {
@@ -292,25 +324,18 @@ fn address(line: &str) -> Option<SocketAddr> {
     announcement.get("listening")?.as_str()?.parse().ok()
 }
 
-/// The end of a log, led by `:\n`; empty if it is.
-fn last_lines(log: &Path) -> String {
-    let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(ERROR_LINES_MAX)..];
-    if last.is_empty() { String::new() } else { format!(":\n  {}", last.join("\n  ")) }
-}
-
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// Has the kernel kill the child when the thread that started it ends, however that happens.
-fn die_with_parent(command: &mut Command) {
+/// Has the kernel send `number` to the child when the thread that starts it ends, however that
+/// happens.
+pub fn end_with_parent(command: &mut Command, number: libc::c_int) {
     let parent = std::process::id();
     let before_exec = move || {
         // SAFETY: prctl and getppid are async-signal-safe and touch no memory of this process.
         let (armed, parent_now) = unsafe {
-            (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong), libc::getppid())
+            (libc::prctl(libc::PR_SET_PDEATHSIG, number as libc::c_ulong), libc::getppid())
         };
         if armed != 0 {
             return Err(io::Error::last_os_error());
@@ -333,5 +358,7 @@ fn signal(pid: u32, number: libc::c_int) {
     unsafe { libc::kill(pid, number) };
 }
 
+mod end;
 #[cfg(test)]
 mod tests;
+mod words;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
-use kafka_protocol::messages::{ListOffsetsRequest, MetadataRequest, TopicName};
+use kafka_protocol::messages::{
+    DescribeClusterRequest, ListOffsetsRequest, MetadataRequest, TopicName,
+};
 use kafka_protocol::protocol::StrBytes;
 
 use crate::node::client::Client;
@@ -15,6 +17,7 @@ use crate::types::{BrokerId, ErrorCode, Offset, PartitionId};
 use crate::wire::{Request, Response};
 
 const METADATA_VERSION: i16 = 12;
+const DESCRIBE_CLUSTER_VERSION: i16 = 2;
 const LIST_OFFSETS_VERSION: i16 = 7;
 const LATEST_TIMESTAMP: i64 = -1;
 /// More than any answer about one topic.
@@ -67,6 +70,17 @@ pub(super) fn describe(
     let mut brokers: Vec<_> = metadata.brokers.iter().map(|one| BrokerId(one.node_id.0)).collect();
     brokers.sort_unstable();
     Some(Description { brokers, partitions: partitions.iter().map(partition).collect() })
+}
+
+/// Brokers that are not fenced, as the broker at `address` has applied it, itself included; `None` if
+/// it does not answer. Every wait ends after `timeout`.
+pub(super) fn unfenced(address: SocketAddr, timeout: Duration) -> Option<Vec<BrokerId>> {
+    let request = DescribeClusterRequest::default().with_include_fenced_brokers(true);
+    let request = Request::DescribeCluster(request);
+    let answer = ask(address, DESCRIBE_CLUSTER_VERSION, &request, timeout)?;
+    let Response::DescribeCluster(cluster) = answer else { return None };
+    let unfenced = cluster.brokers.iter().filter(|broker| !broker.is_fenced);
+    Some(unfenced.map(|broker| BrokerId(broker.broker_id.0)).collect())
 }
 
 /// The high watermark of a partition, as its leader at `address` tells it; `None` if it does not.

@@ -39,13 +39,13 @@ pub enum DriveError {
         /// How many.
         count: usize,
         /// The cluster.
-        bootstrap: SocketAddr,
+        bootstrap: String,
     },
     /// Faults need processes that this one started.
     #[error("fault: the cluster at {bootstrap} was started elsewhere; faults need `ackmark run`")]
     Faults {
         /// The cluster.
-        bootstrap: SocketAddr,
+        bootstrap: String,
     },
     /// The first cell failed.
     #[error(transparent)]
@@ -55,7 +55,19 @@ pub enum DriveError {
     Rate(#[from] RateError),
 }
 
-/// Drives every cell of `workload` against `bootstrap` until it is over or `stop` is set.
+/// Whether `workload` can be driven at all against a cluster that was started elsewhere.
+///
+/// # Errors
+/// [`DriveError::SeveralClusters`], [`DriveError::Faults`].
+pub fn check(workload: &Workload, bootstrap: &str) -> Result<(), DriveError> {
+    one_cluster(workload, bootstrap)?;
+    if workload.faults.is_empty() {
+        return Ok(());
+    }
+    Err(DriveError::Faults { bootstrap: bootstrap.to_owned() })
+}
+
+/// Drives every cell of `workload`, which [`check`] has passed, against `bootstrap` until it is over or `stop` is set.
 ///
 /// # Errors
 /// [`DriveError`] if not even one cell could be measured.
@@ -66,10 +78,6 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<schema::RunResult, DriveError> {
-    one_cluster(workload, bootstrap)?;
-    if !workload.faults.is_empty() {
-        return Err(DriveError::Faults { bootstrap });
-    }
     let origin =
         Origin { workload, run_id, processes: 1, started: (SystemTime::now(), Instant::now()) };
     let mut book = Book::new(workload);
@@ -142,7 +150,7 @@ pub fn run(
     Ok(book.result(&origin, &environment, &RunFloors::default(), interrupted))
 }
 
-fn one_cluster(workload: &Workload, bootstrap: SocketAddr) -> Result<(), DriveError> {
+fn one_cluster(workload: &Workload, bootstrap: &str) -> Result<(), DriveError> {
     let matrix = &workload.matrix;
     for (key, count) in [
         ("engine", matrix.engines.len()),
@@ -153,7 +161,11 @@ fn one_cluster(workload: &Workload, bootstrap: SocketAddr) -> Result<(), DriveEr
         ("commit_delay", matrix.commit_delays.len()),
     ] {
         if count > 1 {
-            return Err(DriveError::SeveralClusters { key, count, bootstrap });
+            return Err(DriveError::SeveralClusters {
+                key,
+                count,
+                bootstrap: bootstrap.to_owned(),
+            });
         }
     }
     Ok(())

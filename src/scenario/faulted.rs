@@ -17,8 +17,8 @@ use crate::driver::outcome::CellOutcome;
 use crate::driver::run::run_cell;
 use crate::driver::spec::CellSpec;
 use crate::driver::{self, Phase};
-use crate::measure::clock;
 use crate::measure::failover::Failover;
+use crate::measure::{clock, threads};
 use crate::node::client::{Client, ClientError};
 use crate::results::schema;
 use crate::types::{MonotonicTime, PartitionId, UncleanRecovery};
@@ -79,16 +79,16 @@ pub(super) fn drive(
     let is_over = AtomicBool::new(false);
     let (outcome, decisions) = thread::scope(|scope| {
         let watch = || leader_watch::decisions(&controllers, &spec.topic, &is_over);
-        let watch = scope.spawn(watch);
+        let watch = threads::start_in(scope, "leader watch", watch).map_err(RunError::Thread)?;
         let outcome = load(cluster, spec, &mut injector, stop, progress);
         let needs_operator = workload.cluster.unclean_recovery == UncleanRecovery::Manual;
         if outcome.is_ok() && needs_operator {
             operate(cluster, spec, &mut injector);
         }
         is_over.store(true, Ordering::Relaxed);
-        (outcome, watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    });
-    let outcome = outcome?;
+        let decisions = watch.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, RunError>((outcome?, decisions))
+    })?;
     let failovers = leader_watch::failovers(injector.losses(), &decisions, &outcome.leaders);
     let events = injector.into_events(outcome.measured_from);
     Ok(Driven { outcome, events, failovers })
@@ -107,7 +107,8 @@ fn load(
     let (outcome, failure) = thread::scope(|scope| {
         let (tells, told) = mpsc::channel();
         let halt = &halt;
-        let cell = scope.spawn(move || run_and_tell(bootstrap, spec, halt, progress, &tells));
+        let run = move || run_and_tell(bootstrap, spec, halt, progress, &tells);
+        let cell = threads::start_in(scope, "driver", run).map_err(RunError::Thread)?;
         let mut failure = None;
         let mut measured_from = None;
         while !cell.is_finished() {
@@ -124,8 +125,8 @@ fn load(
             halt.store(failure.is_some() || stop.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         let outcome = cell.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        (outcome, failure)
-    });
+        Ok::<_, RunError>((outcome, failure))
+    })?;
     injector.end(cluster)?;
     if let Some(error) = failure {
         return Err(error.into());

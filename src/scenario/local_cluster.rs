@@ -7,12 +7,21 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::config::ConfigError;
 use crate::config::defaults::CONTROLLER_NODE_ID;
 use crate::config::node::{BrokerConfig, ControllerConfig};
 
 use super::child::{Child, ChildError, Launch, START_PATIENCE, free_addresses, stop_all};
+use super::describe::unfenced;
+
+/// How long a broker may take to say who is there.
+const ASK_PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at who is there.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Controllers' ports begin so much after the brokers'.
 const CONTROLLER_PORTS_AFTER: u16 = 100;
@@ -131,6 +140,32 @@ impl LocalCluster {
             }
         }
         Ok(cluster)
+    }
+
+    /// Waits until every broker is unfenced, as each of them has applied it: leaders are elected in
+    /// the same records, so that from then on clients are served. After a stop that was not orderly
+    /// this takes until the controller has given up the brokers' last processes
+    /// (`session_timeout`, 9 s): until then they might still be running. Returns at once when `stop`
+    /// is set.
+    ///
+    /// # Errors
+    /// [`ChildError::Ended`]: a node ended instead.
+    pub fn await_served(&mut self, stop: &AtomicBool) -> Result<(), LocalClusterError> {
+        while !stop.load(Ordering::Relaxed) {
+            for node in &mut self.nodes {
+                node.child.check_running()?;
+            }
+            let mut brokers = self.nodes.iter().filter(|node| node.role == "broker");
+            let count = brokers.clone().count();
+            let sees_all = |broker: &Node| {
+                unfenced(broker.address, ASK_PATIENCE).is_some_and(|seen| seen.len() >= count)
+            };
+            if brokers.all(sees_all) {
+                return Ok(());
+            }
+            thread::sleep(ASK_AGAIN);
+        }
+        Ok(())
     }
 
     /// Nodes that were started and have not ended: controllers, then brokers.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 use crossbeam::channel::{self, RecvTimeoutError, Sender};
@@ -13,6 +12,7 @@ use kafka_protocol::messages::{
     BrokerId, DescribeClusterRequest, DescribeTopicPartitionsRequest, ListOffsetsRequest, TopicName,
 };
 
+use crate::measure::threads;
 use crate::node::client::Client;
 use crate::node::exporter::stand_back;
 use crate::wire::{Request, Response};
@@ -79,7 +79,7 @@ impl Watch {
                 }
             }
         };
-        let thread = thread::Builder::new().name("partitions".to_owned()).spawn(ask);
+        let thread = threads::start("partitions", ask);
         thread.ok().map(|_| Watch { _asking: asking })
     }
 }

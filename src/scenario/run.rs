@@ -102,6 +102,9 @@ pub enum RunError {
     /// A rate cannot be kept.
     #[error(transparent)]
     Rate(#[from] RateError),
+    /// The system gives no thread.
+    #[error(transparent)]
+    Thread(std::io::Error),
 }
 
 /// Checks that `workload` can run in `data_dir`, before anything is started.

@@ -133,9 +133,12 @@ pub fn run_seeds(
         }
     };
     let outcomes: Vec<Result<Stats, Failure>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..core_count()).map(|_| scope.spawn(work)).collect();
+        // This thread works too, and alone where the system gives no other.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let threads: Vec<_> = (1..core_count()).filter_map(start).collect();
+        let own = work();
         // A thread catches what its runs panic with.
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        threads.into_iter().filter_map(|thread| thread.join().ok()).chain([own]).collect()
     });
     let (good, failures): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
     match failures.into_iter().filter_map(Result::err).min_by_key(|failure| failure.seed) {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, select, unbounded};
 
+use crate::measure::threads;
 use crate::types::{FilePreparation, LeaderEpoch, Offset};
 
 use super::aligned::Chunk;
@@ -268,9 +269,7 @@ impl Preparer {
         let (seals, to_seal) = unbounded();
         let urgent = Arc::new(AtomicUsize::new(0));
         let worker = Worker { orders: ordered, seals: to_seal, urgent: Arc::clone(&urgent) };
-        thread::Builder::new()
-            .name("log-preparer".to_owned())
-            .spawn(move || worker.run())
+        threads::start("log-preparer", move || worker.run())
             .map_err(StorageError::io("start the preparer thread", Path::new("log-preparer")))?;
         Ok(Preparer { orders, seals, urgent, faults: None })
     }

@@ -85,6 +85,8 @@ error_codes! {
     NotController = 41, "NOT_CONTROLLER";
     /// The request makes no sense.
     InvalidRequest = 42, "INVALID_REQUEST";
+    /// A rule of whoever runs the cluster forbids it: brokers could not hold the replicas.
+    PolicyViolation = 44, "POLICY_VIOLATION";
     /// The operation was not attempted.
     OperationNotAttempted = 55, "OPERATION_NOT_ATTEMPTED";
     /// The sender's leader epoch is older than the current one.

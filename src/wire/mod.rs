@@ -22,6 +22,7 @@ mod produce;
 mod reader;
 mod replica_log_info;
 mod request;
+mod resources;
 mod response;
 mod shapes;
 mod stamps;
@@ -47,6 +48,7 @@ pub use produce::{
 };
 pub use replica_log_info::{ReplicaLogInfo, ReplicaLogInfoRequest, ReplicaLogInfoResponse};
 pub use request::{Request, encode_request, parse_request};
+pub use resources::{resources, with_resources};
 pub use response::{Response, encode_response, parse_response};
 pub use stamps::HighWatermarkTrace;
 

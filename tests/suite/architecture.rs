@@ -181,6 +181,20 @@ fn only_the_command_line_ends_the_process() {
 }
 
 #[test]
+fn a_thread_that_cannot_start_is_an_error_and_no_panic() {
+    // Tests may panic; one stands in a file of the product.
+    let is_test = |file: &str| file.contains("tests") || file == "storage/aligned.rs";
+    let panics = ["thread::spawn(", "scope.spawn(", "spawn_blocking(", "new_multi_thread("];
+    none(
+        code_lines()
+            .into_iter()
+            .filter(|(file, _, code)| !is_test(file) && panics.iter().any(|it| code.contains(it)))
+            .map(|(file, line, _)| format!("src/{file}:{line}: use measure::threads"))
+            .collect(),
+    );
+}
+
+#[test]
 fn the_scan_sees_grouped_and_nested_imports() {
     let rooms =
         |code| -> Vec<String> { imported_rooms(code).into_iter().map(|(_, room)| room).collect() };

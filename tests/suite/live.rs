@@ -413,7 +413,7 @@ fn the_terminal_is_given_back_however_a_run_ends() {
         (long, &interrupt, "status 130"),
         (long, &insist, "status 130"),
         (long, &quit, "status 131"),
-        (long, &hang_up, "status 129"),
+        (long, &hang_up, "status 130"),
         (short, &finish, "status 0"),
     ];
     for (load, act, status) in ends {

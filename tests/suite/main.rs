@@ -14,6 +14,7 @@ mod isr_events;
 mod isr_gate;
 mod judging;
 mod kcat;
+mod limits;
 mod live;
 mod local_cluster;
 mod main_job;

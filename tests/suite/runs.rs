@@ -241,14 +241,16 @@ fn a_run_on_three_controllers_and_other_rules_completes() {
 
 #[test]
 fn an_interrupted_run_keeps_what_it_measured() {
-    let ended = Run::start(500, "300ms").after("[1/1000]", |pid| signal("INT", pid));
-    assert_eq!(ended.status, Some(130), "{}\n{}", ended.errors, ended.output);
-    ended.assert_data_is_gone();
-    let result = ended.result();
-    assert_eq!(result.status, Status::Partial);
-    assert_eq!(result.status_reason.as_deref(), Some("interrupted"));
-    assert!(result.cells[0].latency.acknowledged.count > 0);
-    assert!(ended.output.contains("PARTIAL: interrupted"), "{}", ended.output);
+    for name in ["INT", "HUP"] {
+        let ended = Run::start(500, "300ms").after("[1/1000]", |pid| signal(name, pid));
+        assert_eq!(ended.status, Some(130), "{name}: {}\n{}", ended.errors, ended.output);
+        ended.assert_data_is_gone();
+        let result = ended.result();
+        assert_eq!(result.status, Status::Partial);
+        assert_eq!(result.status_reason.as_deref(), Some("interrupted"));
+        assert!(result.cells[0].latency.acknowledged.count > 0);
+        assert!(ended.output.contains("PARTIAL: interrupted"), "{}", ended.output);
+    }
 }
 
 /// Bytes of all partitions' logs of broker `id` below `folder`.

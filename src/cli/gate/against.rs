@@ -12,11 +12,13 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::SIGTERM;
 
 use crate::compare::gate::Judgement;
 use crate::config::workload::Workload;
 use crate::results::schema::RunResult;
 use crate::results::{folder, time};
+use crate::scenario::child::end_with_parent;
 use crate::types::EngineKind;
 
 use super::super::exit::{Exit, Failure};
@@ -164,6 +166,8 @@ impl Arguments {
         }
         // In a group of its own: an interrupt from the terminal reaches it once, through here.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        // It keeps what it has and goes, should this process be killed.
+        end_with_parent(&mut command, SIGTERM);
         let child = command.spawn().map_err(unusable("start", program))?;
         let status = wait(child, stop).map_err(failed("wait for a run"))?;
         if stop.load(Ordering::Relaxed) {

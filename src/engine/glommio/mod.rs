@@ -33,6 +33,7 @@ use ::glommio::{GlommioError, LocalExecutorBuilder, Placement, ReactorErrorKind}
 use self::shard::Shard;
 use super::watchdog::{self, Heartbeat};
 use super::{App, EngineError, Limits};
+use crate::measure::threads;
 
 const ENGINE: &str = "glommio";
 /// Memory for registered buffers per ring, of three. glommio's default of 10 MiB exceeds the usual
@@ -51,11 +52,16 @@ pub fn run<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, Engi
 }
 
 fn host<A: App>(app: A, limits: Limits, cpu: Option<usize>) -> Result<A, EngineError> {
+    // The executor starts one thread for blocking calls, and panics where the system gives none.
+    let tried = threads::start("glommio blocking", || ());
+    let has_ended = tried.map_err(|source| failed("starting the executor", source))?.join();
+    has_ended.map_err(|panic| EngineError::panicked(ENGINE, &*panic))?;
     let executor = LocalExecutorBuilder::new(cpu.map_or(Placement::Unbound, Placement::Fixed))
         .io_memory(IO_MEMORY_BYTES)
         .make()
         .map_err(refused)?;
-    let heartbeat = watchdog::watch(thread::current().name().unwrap_or(ENGINE).to_owned());
+    let heartbeat = watchdog::watch(thread::current().name().unwrap_or(ENGINE).to_owned())
+        .map_err(|source| failed("watching the shard", source))?;
     executor.run(async {
         let shard = Shard::new(limits).map_err(|source| failed("socketpair", source))?;
         let outcome = catching(live(app, &shard, &heartbeat)).await;

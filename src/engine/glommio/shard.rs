@@ -191,8 +191,11 @@ impl Shard {
                 Ok(pair) => pair,
                 Err(error) => return self.written(write.operation, Err(error)),
             };
+            match Helper::start(waker) {
+                Ok(helper) => *self.helper.borrow_mut() = Some(helper),
+                Err(error) => return self.written(write.operation, Err(error)),
+            }
             self.serve(watch(Rc::clone(self), watched, Shard::take_completions));
-            *self.helper.borrow_mut() = Some(Helper::start(waker));
         }
         if let Some(helper) = self.helper.borrow_mut().as_mut() {
             helper.submit(write, file.fd.as_raw_fd());

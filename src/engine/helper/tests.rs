@@ -30,7 +30,7 @@ fn wait_until_readable(waker: &Waker) {
 fn the_thread_writes_all_it_was_given_in_order_and_wakes() {
     let mut file = tempfile::tempfile().unwrap();
     let waker = Waker::new().unwrap();
-    let mut helper = Helper::start(waker.clone());
+    let mut helper = Helper::start(waker.clone()).unwrap();
     let syncs = [Sync::None, Sync::Dsync, Sync::Fdatasync];
     for number in 0..30 {
         helper.submit(write(number, syncs[number as usize % 3]), file.as_raw_fd());
@@ -52,7 +52,7 @@ fn the_thread_writes_all_it_was_given_in_order_and_wakes() {
 #[test]
 fn dropping_the_helper_waits_for_its_writes() {
     let file = tempfile::tempfile().unwrap();
-    let mut helper = Helper::start(Waker::new().unwrap());
+    let mut helper = Helper::start(Waker::new().unwrap()).unwrap();
     (0..10).for_each(|number| helper.submit(write(number, Sync::Fdatasync), file.as_raw_fd()));
     drop(helper);
     assert_eq!(file.metadata().unwrap().len(), 40);

@@ -406,8 +406,17 @@ impl Io for Uring {
                 return Some(result);
             }
             Route::Helper => {
-                let helper = self.helper.get_or_insert_with(|| Helper::start(self.waker.clone()));
-                helper.submit(write, fd);
+                let helper = match self.helper.take() {
+                    Some(helper) => Ok(helper),
+                    None => Helper::start(self.waker.clone()),
+                };
+                match helper {
+                    Ok(helper) => self.helper.insert(helper).submit(write, fd),
+                    Err(error) => {
+                        self.release_file(write.file);
+                        self.written(write.operation, Err(error), clock::now());
+                    }
+                }
             }
             Route::Async => self.write_async(fd, write),
         }

@@ -7,7 +7,7 @@ use super::{STALL_EXIT_CODE, Watchdog, first_stalled};
 const CHILD_MARK: &str = "ACKMARK_TEST_STALLS";
 
 fn quiet_watchdog() -> Watchdog {
-    Watchdog::start(Duration::from_secs(3600), u32::MAX)
+    Watchdog::start(Duration::from_secs(3600), u32::MAX).unwrap()
 }
 
 #[test]
@@ -37,7 +37,8 @@ fn dropping_the_heartbeat_ends_the_watch() {
 #[test]
 fn child_that_stalls() {
     if std::env::var_os(CHILD_MARK).is_some() {
-        let _heartbeat = Watchdog::start(Duration::from_millis(5), 4).watch("shard 7".into());
+        let _heartbeat =
+            Watchdog::start(Duration::from_millis(5), 4).unwrap().watch("shard 7".into());
         thread::sleep(Duration::from_secs(600));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::{Barrier, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::measure::clock;
+use crate::measure::{clock, threads};
 use crate::types::{DurabilityMode, FilePreparation};
 
 use super::super::pace::Pace;
@@ -114,12 +114,19 @@ pub(super) fn durable(
 /// coming to the barrier, so that the others are not left waiting there.
 fn write_together(settings: &FloorSettings, files: Vec<PatternFile>) -> io::Result<Samples> {
     let ticks = WARM_UP_COUNT + act_count(settings);
+    // Held until every thread is there: without one of them the barrier would never open.
+    let all_there = RwLock::new(false);
+    let mut waits = all_there.write().unwrap_or_else(PoisonError::into_inner);
+    let all_there = &all_there;
     let barrier = Barrier::new(files.len() + 1);
     let barrier = &barrier;
     let mut pace = Pace::new(settings.rate_per_second);
-    let times: Vec<io::Result<Vec<Duration>>> = thread::scope(|scope| {
+    let times: io::Result<Vec<io::Result<Vec<Duration>>>> = thread::scope(|scope| {
         let write_all = |mut file: PatternFile| {
             let mut times = Ok(Vec::new());
+            if !*all_there.read().unwrap_or_else(PoisonError::into_inner) {
+                return times;
+            }
             for _ in 0..ticks {
                 barrier.wait();
                 if let Ok(so_far) = &mut times {
@@ -131,19 +138,22 @@ fn write_together(settings: &FloorSettings, files: Vec<PatternFile>) -> io::Resu
             }
             times
         };
-        let writers: Vec<_> =
-            files.into_iter().map(|file| scope.spawn(move || write_all(file))).collect();
+        let start = |file| threads::start_in(scope, "floor writer", move || write_all(file));
+        let writers = files.into_iter().map(start).collect::<io::Result<Vec<_>>>();
+        *waits = writers.is_ok();
+        drop(waits);
+        let writers = writers?;
         for _ in 0..ticks {
             pace.wait();
             barrier.wait();
         }
         let died = |_| Err(io::Error::other("thread died"));
-        writers.into_iter().map(|writer| writer.join().unwrap_or_else(died)).collect()
+        Ok(writers.into_iter().map(|writer| writer.join().unwrap_or_else(died)).collect())
     });
     let counted = |times: io::Result<Vec<Duration>>| {
         times.map(|times| times.into_iter().skip(WARM_UP_COUNT as usize))
     };
-    let times: Vec<_> = times.into_iter().map(counted).collect::<io::Result<_>>()?;
+    let times: Vec<_> = times?.into_iter().map(counted).collect::<io::Result<_>>()?;
     Ok(times.into_iter().flatten().collect())
 }
 

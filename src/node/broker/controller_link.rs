@@ -25,6 +25,7 @@ use uuid::Uuid;
 use super::BrokerError;
 use super::identity::directory_id;
 use super::message::{Message, Part};
+use super::room;
 use super::shard::Shard;
 use crate::config::node::BrokerConfig;
 use crate::engine::{ConnectionId, Io};
@@ -427,7 +428,11 @@ impl Shard {
                 self.ask_controller(io, Asked::Registration, REGISTRATION_VERSION, &request);
             }
             LifecycleOutput::Heartbeat(heartbeat) => {
-                let request = Request::BrokerHeartbeat(to_heartbeat(&heartbeat));
+                let mut request = to_heartbeat(&heartbeat);
+                if let Some(resources) = room::resources(&self.config, &self.replicas.open) {
+                    request = wire::with_resources(request, &resources);
+                }
+                let request = Request::BrokerHeartbeat(request);
                 self.ask_controller(io, Asked::Heartbeat, HEARTBEAT_VERSION, &request);
             }
             LifecycleOutput::Epoch(epoch) => {
@@ -457,7 +462,8 @@ impl Shard {
     }
 
     pub(super) fn mark_clean_shutdown(&mut self) {
-        let Some(epoch) = self.epoch else { return };
+        // What was not even opened, nobody vouches for.
+        let Some(epoch) = self.epoch.filter(|_| self.replicas.open.are_complete()) else { return };
         if let Err(source) = clean_shutdown::write_marker(&self.config.data_dir, epoch) {
             let path = self.config.data_dir.clone();
             self.fail(BrokerError::DataDirectory { path, source });

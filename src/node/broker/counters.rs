@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::engine::CloseReason;
+use crate::node::tell;
 use crate::storage::Recovery;
 
 /// Events worth knowing after a run.
@@ -32,6 +33,19 @@ impl Counters {
             CloseReason::Error(_) => "socket error",
         };
         *self.closed.entry(reason).or_default() += 1;
+    }
+
+    /// A connection beyond the `most` that this shard may have was closed at once. Said when it
+    /// happens first: who is refused wants to know why.
+    pub(super) fn refused(&mut self, most: u64) {
+        let refused = self.closed.entry("too many connections").or_default();
+        *refused += 1;
+        if *refused == 1 {
+            tell(&format!(
+                "refuses connections: {most} are open already, and the limit on open files \
+                 (`ulimit -n` or LimitNOFILE) leaves no more beside the replicas'"
+            ));
+        }
     }
 
     /// A frame could not be understood; its connection is closed.

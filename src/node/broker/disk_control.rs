@@ -3,30 +3,17 @@
 //!
 //! Lines: `disk none`, `disk full`, `disk write-error`, `disk sync-error`, `disk slow-sync MICROS`.
 
-use std::io::{self, BufRead, Write as _};
-use std::sync::Arc;
-use std::thread;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
-use super::BrokerError;
 use crate::storage::{DiskFault, DiskFaults};
 
-/// Starts to listen; gives the switches.
-pub(super) fn start() -> Result<Arc<DiskFaults>, BrokerError> {
-    let faults = Arc::new(DiskFaults::default());
-    let switches = faults.clone();
-    thread::Builder::new()
-        .name("disk control".into())
-        .spawn(move || {
-            for line in io::stdin().lock().lines().map_while(Result::ok) {
-                let answer = if obey(&line, &switches) { line } else { format!("refused {line}") };
-                let mut out = io::stdout().lock();
-                // Whoever asked is gone then.
-                let _ = writeln!(out, "{answer}").and_then(|()| out.flush());
-            }
-        })
-        .map_err(|source| BrokerError::System { operation: "listen for disk faults", source })?;
-    Ok(faults)
+/// Does what the line says and answers it.
+pub(super) fn take_order(line: String, faults: &DiskFaults) {
+    let answer = if obey(&line, faults) { line } else { format!("refused {line}") };
+    let mut out = io::stdout().lock();
+    // Whoever asked is gone then.
+    let _ = writeln!(out, "{answer}").and_then(|()| out.flush());
 }
 
 /// Whether the line means something.

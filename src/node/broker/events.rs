@@ -6,12 +6,14 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam::channel::{Receiver, Sender, TrySendError, bounded};
 
 use super::BrokerError;
 use crate::measure::isr::IsrEvent;
+use crate::measure::threads;
+use crate::node::tell;
 
 /// Events between a shard and the disk: all partitions of a broker changing at once fit.
 const EVENTS_MAX: usize = 4096;
@@ -61,10 +63,8 @@ impl EventWriter {
         let opened = OpenOptions::new().create(true).append(true).open(file);
         let opened = opened.map_err(system("open events_file"))?;
         let (sender, receiver) = bounded(EVENTS_MAX);
-        let thread = thread::Builder::new()
-            .name("events".into())
-            .spawn(move || write_all(opened, &receiver))
-            .map_err(system("start the events thread"))?;
+        let thread = threads::start("events", move || write_all(opened, &receiver))
+            .map_err(system("write events"))?;
         Ok(EventWriter { sender, thread })
     }
 
@@ -89,7 +89,7 @@ fn write_all(mut file: File, events: &Receiver<IsrEvent>) {
         line.push(b'\n');
         if let (Err(error), false) = (file.write_all(&line), failed) {
             failed = true;
-            eprintln!("events_file: {error}: later events may be missing");
+            tell(&format!("events_file: {error}: later events may be missing"));
         }
     }
 }

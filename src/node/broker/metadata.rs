@@ -1,6 +1,8 @@
 //! What the metadata log means for this broker: replicas to host, roles to take, questions about the
 //! cluster to answer.
 
+use std::path::Path;
+
 use kafka_protocol::messages::describe_cluster_response::DescribeClusterBroker;
 use kafka_protocol::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult,
@@ -16,15 +18,17 @@ use uuid::Uuid;
 
 use super::BrokerError;
 use super::isr_watch::IsrWatch;
+use super::room;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
+use crate::node::tell;
 use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
 };
-use crate::storage::PartitionLog;
+use crate::storage::{PartitionLog, StorageError};
 use crate::types::{BrokerEpoch, BrokerId, ErrorCode, Offset, TopicId, TopicPartition};
 use crate::wire::RequestHead;
 
@@ -121,10 +125,11 @@ impl Shard {
         let (log, recovery) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                self.fail(error.into());
+                self.could_not_open(id, &directory, error);
                 return None;
             }
         };
+        self.unopened.remove(&id);
         self.counters.recovered(&directory, &recovery);
         let state = LogState {
             log_start_offset: log.log_start_offset(),
@@ -139,6 +144,25 @@ impl Shard {
         let slot = self.replicas.insert(id, machine, log, (Trace::new(self.clock), watch));
         self.step(io, slot, Input::Peers(self.metadata.peers()));
         Some(slot)
+    }
+
+    /// Where a limit is reached, one partition is not served, and the others are; any other error
+    /// means that what is stored cannot be trusted.
+    fn could_not_open(&mut self, id: TopicPartition, directory: &Path, error: StorageError) {
+        let remedy = match &error {
+            StorageError::Io { source, .. } => room::remedy(source),
+            _ => None,
+        };
+        self.replicas.open.miss();
+        match remedy {
+            Some(remedy) if self.unopened.insert(id) => {
+                let place = directory.display();
+                tell(&format!("{place}: not served: {error}: {remedy}"));
+            }
+            // Said already.
+            Some(_) => {}
+            None => self.fail(error.into()),
+        }
     }
 
     fn drop_replica(&mut self, io: &mut dyn Io, id: TopicPartition, mut last: PartitionMetadata) {

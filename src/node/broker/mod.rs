@@ -3,7 +3,7 @@
 //! In reading order: `shard` (the loop), `requests` (frames to parts, answers in turn), `replicas`
 //! (parts to machines and logs), `fetchers` (following), `controller_link`, `metadata` (what the
 //! metadata log means for this broker), `topic_pages`, `log_info` (for the controller's recoveries), `message` (between shards), `trace`, `isr_watch` and
-//! `events` (for results), `answers`, `counters`, `disk_control` and `slow_disk` (faults on demand).
+//! `events` (for results), `room` (what it can hold), `answers`, `counters`, `disk_control` and `slow_disk` (faults on demand).
 
 mod answers;
 mod controller_link;
@@ -21,6 +21,7 @@ mod metadata;
 mod offsets;
 mod replicas;
 mod requests;
+mod room;
 mod shard;
 mod slow_disk;
 mod topic_pages;
@@ -31,7 +32,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -40,12 +40,14 @@ use self::controller_link::ControllerLink;
 use self::events::{EventSink, EventWriter};
 use self::gauges::{Gauges, Publisher};
 use self::message::{Mailbox, Message, ShardId};
+use self::room::OpenReplicas;
 use self::shard::Shard;
 use self::slow_disk::SlowDisk;
 use crate::config::node::BrokerConfig;
 use crate::engine::{self, EngineError, Limits};
+use crate::measure::threads;
 use crate::protocol::metadata::ApplyError;
-use crate::storage::{self, Preparer, StorageError};
+use crate::storage::{self, DiskFaults, Preparer, StorageError};
 use crate::types::{BrokerEpoch, EngineKind, ErrorCode, Offset};
 
 /// Why a broker ended other than by being asked to.
@@ -126,24 +128,35 @@ pub enum BrokerError {
     },
 }
 
-/// Runs a broker until SIGTERM or SIGINT asks it to stop. Prints one JSON line with its address
-/// once it listens.
-pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
+/// Runs a broker until SIGTERM or SIGINT asks it to stop, or the end of standard input if
+/// `stops_with_input`. Prints one JSON line with its address once it listens.
+pub fn run(config: BrokerConfig, stops_with_input: bool) -> Result<(), BrokerError> {
     storage::validate(&config.log)?;
     let _lock = lock_data_directory(&config)?;
     let cpus = cpus(&config)?;
     let config = Arc::new(config);
-    let disk_faults = config.fault_control.then(disk_control::start).transpose()?;
+    let disk_faults = config.fault_control.then(Arc::<DiskFaults>::default);
     let preparer = match &disk_faults {
         Some(faults) => Preparer::start()?.with_faults(faults.clone()),
         None => Preparer::start()?,
     };
     let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..config.shards).map(|_| Mailbox::new()).unzip();
     watch_signals(mailboxes[0].clone())?;
+    if stops_with_input || disk_faults.is_some() {
+        let switches = disk_faults.clone();
+        let obey = move |line| {
+            if let Some(switches) = &switches {
+                disk_control::take_order(line, switches);
+            }
+        };
+        super::watch_input(stops_with_input, obey)
+            .map_err(|source| BrokerError::System { operation: "watch standard input", source })?;
+    }
     let gauges: Vec<Arc<Gauges>> = (0..config.shards).map(|_| Arc::default()).collect();
     let metrics = config.metrics_listen.map(|address| gauges::serve(address, gauges.clone()));
     let metrics = metrics.transpose()?;
     let events = config.events_file.as_deref().map(EventWriter::start).transpose()?;
+    let open_replicas = OpenReplicas::default();
     let (ended, ends) = mpsc::channel();
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
@@ -153,26 +166,19 @@ pub fn run(config: BrokerConfig) -> Result<(), BrokerError> {
         };
         let (config, mailboxes, preparer, ended) =
             (config.clone(), mailboxes.clone(), preparer.clone(), ended.clone());
-        let disk_faults = disk_faults.clone();
+        let (disk_faults, open_replicas) = (disk_faults.clone(), open_replicas.clone());
         let cpu = cpus.get(index).copied();
         let publisher = config.metrics_listen.map(|_| Publisher::new(gauges[index].clone()));
         let sink = events.as_ref().map_or_else(EventSink::nowhere, EventWriter::sink);
-        thread::Builder::new()
-            .name(format!("shard {index}"))
-            .spawn(move || {
-                let mut shard = Shard::new(
-                    id,
-                    config.clone(),
-                    mailboxes,
-                    inbox,
-                    preparer,
-                    link,
-                    (publisher, sink),
-                );
-                shard.slow_disk = disk_faults.map(SlowDisk::new);
-                // The other end is gone only when another shard has already failed the process.
-                let _ = ended.send(run_shard(shard, &config, cpu));
-            })
+        let run = move || {
+            let mut shard =
+                Shard::new(id, config.clone(), mailboxes, inbox, preparer, link, (publisher, sink));
+            shard.slow_disk = disk_faults.map(SlowDisk::new);
+            shard.replicas.open = open_replicas;
+            // The other end is gone only when another shard has already failed the process.
+            let _ = ended.send(run_shard(shard, &config, cpu));
+        };
+        threads::start(&format!("shard {index}"), run)
             .map_err(|source| BrokerError::System { operation: "start a shard", source })?;
     }
     drop(ended);
@@ -197,15 +203,8 @@ fn run_shard(shard: Shard, config: &BrokerConfig, cpu: Option<usize>) -> Result<
 fn watch_signals(controller_shard: Mailbox) -> Result<(), BrokerError> {
     let system = |source| BrokerError::System { operation: "watch for signals", source };
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for _ in signals.forever() {
-                controller_shard.send(Message::Stop);
-            }
-        })
-        .map(drop)
-        .map_err(system)
+    let watch = move || signals.forever().for_each(|_| controller_shard.send(Message::Stop));
+    threads::start("signals", watch).map(drop).map_err(system)
 }
 
 fn lock_data_directory(config: &BrokerConfig) -> Result<std::fs::File, BrokerError> {

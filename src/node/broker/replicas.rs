@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::BrokerError;
 use super::isr_watch::IsrWatch;
 use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part, ProducePart};
+use super::room::{OpenReplica, OpenReplicas};
 use super::shard::Shard;
 use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
@@ -42,6 +43,7 @@ pub(super) struct Replica {
     is_dirty: bool,
     /// Deleted, but writes are in flight.
     is_doomed: bool,
+    _counted: OpenReplica,
 }
 
 impl Replica {
@@ -55,6 +57,8 @@ impl Replica {
 #[derive(Default)]
 pub(super) struct Replicas {
     slots: Vec<Option<Replica>>,
+    /// Of all shards.
+    pub(super) open: OpenReplicas,
     by_partition: HashMap<TopicPartition, usize>,
     dirty: Vec<usize>,
     fetching: HashMap<RequestId, FetchPart>,
@@ -136,6 +140,7 @@ impl Replicas {
             next_operation: (slot as u64 + 1) << OPERATION_BITS,
             is_dirty: false,
             is_doomed: false,
+            _counted: self.open.one(),
         });
         self.by_partition.insert(id, slot);
         slot

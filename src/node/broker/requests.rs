@@ -90,6 +90,10 @@ impl Requests {
         self.clients.insert(connection, Client::default());
     }
 
+    pub(super) fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
     pub(super) fn is_client(&self, connection: ConnectionId) -> bool {
         self.clients.contains_key(&connection)
     }

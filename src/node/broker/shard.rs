@@ -4,6 +4,7 @@
 //! `replicas` (validate, `protocol::partition`, append) → `start_writes` at the batch's end →
 //! `written` (durable) → `requests` (encode, answer in turn).
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,14 +19,16 @@ use super::gauges::Publisher;
 use super::message::{Mailbox, Message, ShardId};
 use super::replicas::Replicas;
 use super::requests::Requests;
+use super::room;
 use super::slow_disk::{Completion, SlowDisk};
 use crate::config::node::BrokerConfig;
 use crate::engine::{App, ConnectionId, Event, Io};
 use crate::measure::clock;
+use crate::protocol::controller::connections_max;
 use crate::protocol::metadata::{ClusterMetadata, Touched};
 use crate::protocol::partition::Input;
 use crate::storage::Preparer;
-use crate::types::{BrokerEpoch, ClockId, MonotonicTime, PartitionId};
+use crate::types::{BrokerEpoch, ClockId, MonotonicTime, PartitionId, TopicPartition};
 
 /// One shard of a broker.
 pub(super) struct Shard {
@@ -46,6 +49,8 @@ pub(super) struct Shard {
     pub(super) epoch: Option<BrokerEpoch>,
     pub(super) requests: Requests,
     pub(super) replicas: Replicas,
+    /// Replicas that should be hosted but could not be opened: a limit is reached.
+    pub(super) unopened: BTreeSet<TopicPartition>,
     pub(super) fetchers: Fetchers,
     /// Shard 0's alone.
     pub(super) controller: Option<ControllerLink>,
@@ -99,6 +104,7 @@ impl Shard {
             epoch: None,
             requests: Requests::default(),
             replicas: Replicas::default(),
+            unopened: BTreeSet::new(),
             fetchers: Fetchers::default(),
             controller,
             counters: Counters::default(),
@@ -243,6 +249,17 @@ impl Shard {
         }
     }
 
+    /// A client, unless it would take a file that replicas may need: one shard's share of the
+    /// connections is open already.
+    fn accept(&mut self, io: &mut dyn Io, connection: ConnectionId) {
+        let most = connections_max(room::open_files_max()) / self.shards.len() as u64;
+        if self.requests.client_count() as u64 >= most.max(1) {
+            self.counters.refused(most.max(1));
+            return io.close(connection);
+        }
+        self.requests.accepted(connection);
+    }
+
     fn take_messages(&mut self, io: &mut dyn Io) {
         while let Ok(message) = self.inbox.try_recv() {
             self.on_message(io, message);
@@ -289,7 +306,7 @@ impl App for Shard {
                 self.tick_controller(io);
             }
             Event::Woken => self.take_messages(io),
-            Event::Accepted { connection } => self.requests.accepted(connection),
+            Event::Accepted { connection } => self.accept(io, connection),
             Event::Connected { connection } => {
                 if !self.fetcher_connected(connection) {
                     self.controller_connected(io, connection);

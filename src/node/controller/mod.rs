@@ -84,14 +84,18 @@ pub enum ControllerError {
     Quorum(#[from] QuorumError),
 }
 
-/// Runs a controller until SIGTERM or SIGINT. Once it accepts connections it writes one line of JSON,
+/// Runs a controller until SIGTERM or SIGINT, or the end of standard input if `stops_with_input`.
+/// Once it accepts connections it writes one line of JSON,
 /// `{"listening":"address:port"}`, to standard output.
 ///
 /// # Errors
 /// [`ControllerError`]; the process should end with its message.
-pub fn run(config: ControllerConfig) -> Result<(), ControllerError> {
+pub fn run(config: ControllerConfig, stops_with_input: bool) -> Result<(), ControllerError> {
     on_event_loop(async {
         let stop = stop_signal().map_err(|source| ControllerError::Runtime { source })?;
+        if stops_with_input {
+            super::watch_input(true, drop).map_err(|source| ControllerError::Runtime { source })?;
+        }
         serve(config, say, stop).await
     })
 }

@@ -123,6 +123,7 @@ fn heartbeat(request: &BrokerHeartbeatRequest) -> Heartbeat {
         want_fence: request.want_fence,
         want_shut_down: request.want_shut_down,
         offline_log_dirs: request.offline_log_dirs.iter().copied().map(directory).collect(),
+        resources: wire::resources(request),
     }
 }
 

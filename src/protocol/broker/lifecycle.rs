@@ -302,6 +302,8 @@ impl Lifecycle {
                 want_shut_down: self.state == LifecycleState::PendingControlledShutdown,
                 // A directory that fails ends the process.
                 offline_log_dirs: Vec::new(),
+                // The shell knows.
+                resources: None,
             }),
         });
     }

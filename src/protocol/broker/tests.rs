@@ -71,6 +71,7 @@ fn heartbeat(metadata_end: i64, want_fence: bool, want_shut_down: bool) -> Lifec
         metadata_end: Offset(metadata_end),
         want_fence,
         want_shut_down,
+        resources: None,
     })
 }
 

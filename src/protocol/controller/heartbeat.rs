@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::capacity::Resources;
 use super::election::Election;
 use super::partition_change::Targets;
 use super::{Controller, Heartbeat, HeartbeatReply};
@@ -109,6 +110,8 @@ struct Session {
     heard: MonotonicTime,
     metadata_end: Offset,
     controlled_shutdown_offset: Option<Offset>,
+    /// As it told last.
+    resources: Option<Resources>,
 }
 
 impl Sessions {
@@ -150,11 +153,20 @@ impl Sessions {
     }
 
     fn touch(&mut self, broker: BrokerId, now: MonotonicTime) -> &mut Session {
-        let new =
-            Session { heard: now, metadata_end: Offset::ZERO, controlled_shutdown_offset: None };
+        let new = Session {
+            heard: now,
+            metadata_end: Offset::ZERO,
+            controlled_shutdown_offset: None,
+            resources: None,
+        };
         let session = self.by_broker.entry(broker).or_insert(new);
         session.heard = session.heard.max(now);
         session
+    }
+
+    /// Of the brokers that told theirs.
+    pub(super) fn resources(&self) -> impl Iterator<Item = (BrokerId, Resources)> {
+        self.by_broker.iter().filter_map(|(&broker, session)| Some((broker, session.resources?)))
     }
 
     fn is_expired(&self, session: &Session, now: MonotonicTime) -> bool {
@@ -192,6 +204,7 @@ impl Controller {
         let registration_offset = registration.registration_offset;
         let session = self.sessions.touch(broker, now);
         session.metadata_end = session.metadata_end.max(heartbeat.metadata_end);
+        session.resources = heartbeat.resources;
         self.recovery.heard_of(broker);
         let view = BrokerView {
             state,

@@ -8,6 +8,7 @@
 //! Source of the rules: spec/kip966.md section 2.
 
 mod alter_partition;
+mod capacity;
 mod configs;
 mod election;
 mod heartbeat;
@@ -25,6 +26,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+pub use capacity::{FILES_PER_REPLICA, Load, Resources, check_room, connections_max};
 pub use heartbeat::{BrokerState, BrokerView, next_state};
 pub use request::{
     AlterConfigs, AlterPartition, AlteredPartition, CreateTopics, CreatedTopic, DeletedTopic,

@@ -1,5 +1,6 @@
 //! What the controller is asked and what it answers, as plain values without wire versions.
 
+use super::capacity::Resources;
 use crate::protocol::metadata::{
     ConfigResource, DirectoryId, Endpoint, FeatureRange, IncarnationId,
 };
@@ -129,6 +130,8 @@ pub struct Heartbeat {
     pub want_shut_down: bool,
     /// Its log directories that failed.
     pub offline_log_dirs: Vec<DirectoryId>,
+    /// What it has for replicas, if it tells.
+    pub resources: Option<Resources>,
 }
 
 /// Answer to a [`Heartbeat`].

@@ -48,6 +48,7 @@ impl Controller {
         }
         check_configs(&topic.configs)?;
         let assignment = self.assignment(topic)?;
+        self.check_resources(assignment.iter().flatten())?;
         let created = CreatedTopic {
             id: topic.id,
             partition_count: assignment.len(),

@@ -5,10 +5,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise};
+
+use crate::measure::threads;
 
 use super::{BenchControllerError, Result, floor};
 
@@ -71,12 +72,13 @@ impl Loopback {
         let address = listener.local_addr().map_err(&failed)?;
         let (request, answer) = (vec![1; request_bytes], vec![2; answer_bytes]);
         let (mut asked, answered) = (request.clone(), answer.clone());
-        thread::spawn(move || {
+        let respond = move || {
             let Ok((mut stream, _)) = listener.accept() else { return };
             let _ = stream.set_nodelay(true);
             // Ends with the other side.
             while stream.read_exact(&mut asked).is_ok() && stream.write_all(&answered).is_ok() {}
-        });
+        };
+        threads::start("loopback", respond).map_err(&failed)?;
         let stream = TcpStream::connect(address).map_err(&failed)?;
         stream.set_nodelay(true).map_err(&failed)?;
         Ok(Loopback { stream, request, answer })

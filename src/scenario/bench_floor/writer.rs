@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use rustix::fs::{Advice, fadvise};
 use crate::config::node::LogConfig;
 use crate::engine::{self, App, EngineError, Event, Io, Limits};
 use crate::environment::Samples;
+use crate::measure::threads;
 use crate::record::BatchBuilder;
 use crate::storage::{PartitionLog, Preparer, StorageError};
 use crate::types::{
@@ -53,9 +53,12 @@ pub enum WriterError {
         #[source]
         source: io::Error,
     },
-    /// The shard's thread could not be started, or ended without a result.
-    #[error("the shard's thread {0}")]
-    Thread(&'static str),
+    /// The system gives no thread for the shard.
+    #[error(transparent)]
+    Thread(io::Error),
+    /// The shard's thread ended without a result.
+    #[error("the shard's thread panicked")]
+    Panicked,
     /// Not one write was done in the time.
     #[error("{0}: no write was done in time")]
     NoWrite(DurabilityMode),
@@ -84,9 +87,8 @@ pub(super) fn measure(job: &Job<'_>) -> Result<Side, WriterError> {
         EngineKind::Uring => engine::uring::run(writer, limits, None),
         EngineKind::Glommio => engine::glommio::run(writer, limits, None),
     };
-    let thread = thread::Builder::new().name("log-writer".to_owned()).spawn(run);
-    let thread = thread.map_err(|_| WriterError::Thread("could not be started"))?;
-    let writer = thread.join().map_err(|_| WriterError::Thread("panicked"))??;
+    let thread = threads::start("log-writer", run).map_err(WriterError::Thread)?;
+    let writer = thread.join().map_err(|_| WriterError::Panicked)??;
     if let Some(error) = writer.error {
         return Err(error);
     }

@@ -24,6 +24,7 @@ impl Cluster {
             offline_log_dirs: Vec::new(),
             want_fence,
             want_shut_down,
+            resources: None,
         };
         self.ask(Request::Heartbeat(heartbeat));
     }

@@ -8,13 +8,15 @@ use openraft::storage::RaftStateMachine;
 use openraft::{
     AnyError, EntryPayload, OptionalSend, RaftSnapshotBuilder, StorageError, StorageIOError,
 };
+use tokio::sync::oneshot;
 
 use super::entry::entry_id;
 use super::replay::for_each_record;
 use super::snapshot::{self, Snapshot};
 use super::voter::{Applied, Voter};
 use super::{Entry, LogId, Node, NodeId, RaftSnapshot, SnapshotMeta, StoredMembership, TypeConfig};
-use crate::node::controller::metadata_log::MetadataLogError;
+use crate::measure::threads;
+use crate::node::controller::metadata_log::{MetadataLogError, at};
 use crate::protocol::metadata::ClusterMetadata;
 
 type Stored<T> = Result<T, StorageError<NodeId>>;
@@ -137,10 +139,15 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let (metadata, last) = (std::mem::take(&mut self.metadata), self.last);
         let membership = self.membership.clone();
         let directory = self.voter.directory.clone();
-        let built = tokio::task::spawn_blocking(move || {
+        let (done, built) = oneshot::channel();
+        let build = move || {
             let built = Snapshot::of(&metadata, last, membership);
-            snapshot::store(&directory, &built).map(|()| built)
-        });
+            // A voter that ends meanwhile takes no snapshot.
+            let _ = done.send(snapshot::store(&directory, &built).map(|()| built));
+        };
+        let path = &self.voter.directory;
+        at(path, "build a snapshot", threads::start("snapshot", build))
+            .map_err(|error| self.voter.failed(error))?;
         let panicked = |error| StorageIOError::write(AnyError::new(&error));
         let built = built.await.map_err(panicked)?.map_err(|error| self.voter.failed(error))?;
         let for_raft = to_raft(&built);

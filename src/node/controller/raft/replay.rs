@@ -8,6 +8,7 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::measure::threads;
 use crate::node::controller::metadata_log::{MetadataLogError, at};
 use crate::protocol::metadata::{ApplyError, ClusterMetadata, Record};
 use crate::record::{BatchError, HEADER_BYTES, batches, check_crc, declared_bytes, records};
@@ -28,7 +29,8 @@ pub(super) fn restore(
     let mut metadata = ClusterMetadata::default();
     thread::scope(|scope| {
         let (decoded, chunks) = mpsc::sync_channel(CHUNKS);
-        let decoder = scope.spawn(move || decode(pieces, path, &decoded));
+        let decode = move || decode(pieces, path, &decoded);
+        let decoder = at(path, "decode", threads::start_in(scope, "decoder", decode))?;
         let applied = metadata.take_all(chunks.into_iter().flatten());
         applied.map_err(|source| misfit(path, source))?;
         join(decoder)
@@ -44,7 +46,8 @@ pub(super) fn restore_while_reading(
 ) -> Result<ClusterMetadata, MetadataLogError> {
     thread::scope(|scope| {
         let (read, pieces) = mpsc::sync_channel(CHUNKS);
-        let reader = scope.spawn(move || read_batches(file, bytes, &read));
+        let reader = threads::start_in(scope, "reader", move || read_batches(file, bytes, &read));
+        let reader = at(path, "read", reader)?;
         let mut copies = BytesMut::new();
         let pieces = pieces.into_iter().map(move |piece: &[u8]| {
             // The same memory for all of them: each is gone before the next one comes.

@@ -57,6 +57,7 @@ fn report(world: &mut World, offline: &[DirectoryId]) -> HeartbeatReply {
         want_fence: false,
         want_shut_down: false,
         offline_log_dirs: offline.to_vec(),
+        resources: None,
     };
     match world.ask(Request::Heartbeat(heartbeat)) {
         Response::Heartbeat(reply) => reply.unwrap(),

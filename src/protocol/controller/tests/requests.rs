@@ -173,6 +173,7 @@ fn a_stopping_leader_waits_until_active_brokers_know() {
             want_fence: false,
             want_shut_down,
             offline_log_dirs: vec![],
+            resources: None,
         };
         match world.ask(Request::Heartbeat(heartbeat)) {
             Response::Heartbeat(reply) => reply.unwrap(),

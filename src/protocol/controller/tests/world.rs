@@ -144,6 +144,7 @@ impl World {
             want_fence: fence,
             want_shut_down: shut_down,
             offline_log_dirs: vec![],
+            resources: None,
         };
         self.ask(Request::Heartbeat(heartbeat))
     }

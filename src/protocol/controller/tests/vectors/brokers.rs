@@ -28,6 +28,7 @@ pub(super) fn run_heartbeat(vector: &Value) -> Result<(), String> {
         want_fence: flag(&event["wantFence"], false),
         want_shut_down: flag(&event["wantShutDown"], false),
         offline_log_dirs: vec![],
+        resources: None,
     };
     let next = next_state(&view, &heartbeat);
     let reply = reply(&view, &heartbeat, next);
