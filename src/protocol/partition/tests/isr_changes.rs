@@ -193,7 +193,7 @@ fn the_lag_timer_looks_every_half_lag_and_never_counts_an_idle_follower_out() {
     assert_eq!(machine.partition.deadline(), Some(at_ms(START_MS + LAG_MS / 2)));
     machine.tick_at(START_MS + LAG_MS / 2);
     assert_eq!(machine.partition.deadline(), Some(at_ms(START_MS + LAG_MS)));
-    // Both hold everything: silent for hours, and still in sync (L18).
+    // Both hold everything: silent for hours, and still in sync (spec/kip966.md 1.5).
     machine.tick_at(START_MS + 1_000 * LAG_MS);
     assert!(!machine.partition.is_isr_pending());
     machine.produce(Acks::Leader, 1);
