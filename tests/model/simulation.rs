@@ -56,10 +56,10 @@ fn roles_from_metadata_older_than_the_registration_repeat_an_epoch() {
 }
 
 /// Shipped Kafka leaves partitions as they are where settings change: a leader that has not read of a
-/// new min ISR commits by the old one what the controller no longer asks it for.
+/// new min ISR commits by the old one without a member that the controller would still elect.
 #[test]
-fn changes_of_settings_lose_acknowledged_records_under_kafka() {
-    let failure = sim::find(0..2000, Profile::ShippedSettings, "acknowledged_survives");
+fn changes_of_settings_leave_eligible_members_behind_under_kafka() {
+    let failure = sim::find(0..2000, Profile::ShippedSettings, "maximal_isr_covers_eligible");
     report(&failure.expect("no seed found the counterexample").to_string());
 }
 

@@ -159,8 +159,8 @@ impl World<'_> {
 
     fn is_read(&self) -> bool {
         self.histories.keys().all(|&id| {
-            let ends = self.machines(id).map(Partition::log_end_offset);
-            ends.max() == Some(self.clients.position(id))
+            let leader = self.machines(id).find(|machine| machine.is_leader());
+            leader.map(Partition::log_end_offset) == Some(self.clients.position(id))
         })
     }
 
