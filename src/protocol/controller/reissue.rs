@@ -68,11 +68,13 @@ fn put_right(
     // trusted any longer, whatever the latter holds. Nor may what level 0 neither keeps nor obeys.
     let void = was_on != is_on || (is_on && isr.len() >= now.min_isr);
     // Level 2 remembers members that were lost, level 1 the last leader of a leaderless partition.
-    let is_other_list = before.last_known != now.last_known && !(isr.is_empty() && elr.is_empty());
+    // While nobody else is left, nothing new can be written either: then neither grows stale.
+    let is_other_list = before.last_known != now.last_known;
+    let somebody_is_left = !(isr.is_empty() && elr.is_empty());
     if void && !elr.is_empty() {
         change.elr = Some(vec![]);
     }
-    if (void || is_other_list) && !last_known_elr.is_empty() {
+    if (void || is_other_list) && somebody_is_left && !last_known_elr.is_empty() {
         change.last_known_elr = Some(vec![]);
     }
     // Every member of the ELR holds what is committed, which is what level 0 asks of the ISR. With
