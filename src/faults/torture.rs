@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 const MODES: [&str; 3] = ["fsync", "direct-dsync", "direct-fsync"];
 
 /// Faults of processes and their disks, and whom they may hit.
-const OF_NODES: [(&str, &[&str]); 7] = [
+const OF_NODES: [(&str, &[&str]); 8] = [
     ("kill", &["leader", "follower", "any-broker", "active-controller"]),
     ("pause", &["leader", "follower", "active-controller"]),
     ("stop", &["leader", "any-broker"]),
@@ -21,6 +21,8 @@ const OF_NODES: [(&str, &[&str]); 7] = [
     ("disk-full", &["leader", "follower"]),
     ("write-error", &["leader", "follower"]),
     ("sync-error", &["leader", "follower"]),
+    // With a default of 2 of 3 replicas, down and up.
+    ("min-isr", &["leader", "any-broker"]),
 ];
 
 /// Faults of the network, and which links they may hit.
@@ -106,6 +108,9 @@ impl Round {
         if matches!(kind, "delay" | "slow-sync") {
             let _ = writeln!(text, "by = \"{}ms\"", random.random_range(1..40));
         }
+        if kind == "min-isr" {
+            let _ = writeln!(text, "to = {}", [1, 3][random.random_range(0..2)]);
+        }
     }
 }
 
@@ -138,7 +143,7 @@ mod tests {
             ));
             kinds.extend(workload.faults.iter().map(|fault| fault.kind.name()));
         }
-        assert_eq!(kinds.len(), 10, "{kinds:?}");
+        assert_eq!(kinds.len(), 11, "{kinds:?}");
         assert_eq!(ways.len(), 24, "{ways:?}");
     }
 

@@ -107,6 +107,7 @@ fn fault(fault: &Fault) -> Value {
         "every": fault.every.map(show_duration),
         "for": fault.lasts.map(show_duration),
         "by": fault.kind.by().map(show_duration),
+        "to": fault.kind.to(),
     })
 }
 

@@ -79,7 +79,7 @@ pub(super) fn beyond_guarantee(workload: &Workload, cell: &Cell) -> Option<Strin
         _ => format!(
             "unclean shutdowns that lose data: {crashes}; min ISR {} withstands {withstood}, so a \
              loss here is beyond the guarantee",
-            workload.cluster.min_isr
+            lowest_min_isr(workload)
         ),
     })
 }
@@ -92,10 +92,17 @@ fn lossy_crashes(workload: &Workload) -> usize {
     steps.iter().filter(|step| step.act == Act::Inject).count()
 }
 
-/// min ISR - 1 by KIP-966, with ELR and the gate: spec/kip966.md 5.1.
+/// min ISR - 1 by KIP-966, with ELR and the gate, for the lowest min ISR that a record may have been
+/// acknowledged under: spec/kip966.md 5.1.
 fn lossy_crashes_withstood(workload: &Workload, cell: &Cell) -> usize {
     let has_elr = workload.cluster.election.elr_level > 0 && cell.hwm_gate == HwmGate::Kip966;
-    if has_elr { workload.cluster.min_isr - 1 } else { 0 }
+    if has_elr { lowest_min_isr(workload) - 1 } else { 0 }
+}
+
+fn lowest_min_isr(workload: &Workload) -> usize {
+    let lowered = workload.faults.iter().filter_map(|fault| fault.kind.to());
+    let lowered = lowered.map(|to| usize::try_from(to).unwrap_or(usize::MAX));
+    lowered.fold(workload.cluster.min_isr, usize::min)
 }
 
 /// Whether somebody may lead who is known to lack records while others may hold them.

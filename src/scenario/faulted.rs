@@ -73,7 +73,7 @@ pub(super) fn drive(
     progress: &Progress,
 ) -> Result<Driven, RunError> {
     cluster.await_complete(COMPLETE_PATIENCE)?;
-    let mut injector = Injector::new(&workload.faults, spec, progress);
+    let mut injector = Injector::new(workload, spec, progress);
     let controllers: Vec<SocketAddr> =
         cluster.controllers().iter().filter_map(Member::address).collect();
     let is_over = AtomicBool::new(false);

@@ -2,20 +2,23 @@
 //!
 //! What comes when is [`crate::faults::plan`]'s; how a process is killed or paused is `member`'s.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::config::workload::{Fault, FaultKind, Link, Role, Target};
+use crate::config::workload::{Fault, FaultKind, Link, Role, Target, Workload};
 use crate::driver::spec::CellSpec;
 use crate::faults::plan::{self, Act, Step};
 use crate::faults::relay::{End, LinkState};
 use crate::measure::clock;
+use crate::node::client::ClientError;
 use crate::node::controller::describe_quorum;
 use crate::results::schema;
-use crate::types::{BrokerId, MonotonicTime};
+use crate::types::{BrokerId, ErrorCode, MonotonicTime};
 
 use super::child::STOP_PATIENCE;
 use super::cluster::{Cluster, ClusterError};
 use super::member::Member;
+use super::operator;
 use super::progress::Progress;
 use super::settings::CLUSTER_ID;
 
@@ -34,6 +37,8 @@ pub(super) struct Injector<'a> {
     /// Picks among several candidates.
     seed: u64,
     topic: &'a str,
+    /// Of the topic, where no fault has changed it.
+    min_isr: usize,
     /// Of the measured part.
     length: Duration,
     /// In order of time; the front is next.
@@ -83,15 +88,17 @@ struct Event {
 impl<'a> Injector<'a> {
     /// The faults of a cell; `progress` hears of them.
     pub(super) fn new(
-        faults: &'a [Fault],
+        workload: &'a Workload,
         spec: &'a CellSpec,
         progress: &'a Progress,
     ) -> Injector<'a> {
+        let faults = &workload.faults;
         Injector {
             faults,
             progress,
             seed: spec.seed,
             topic: &spec.topic,
+            min_isr: workload.cluster.min_isr,
             length: spec.duration,
             steps: plan::steps(faults, spec.duration).into(),
             open: Vec::new(),
@@ -172,7 +179,7 @@ impl<'a> Injector<'a> {
                 let Step { fault, occurrence, .. } = step;
                 plan::delay_recovery(&mut self.steps, planned, &step, now(at), self.length);
                 match hit {
-                    Hit::Node(id) if !matches!(kind, FaultKind::SlowSync(_)) => {
+                    Hit::Node(id) if !kind.is_harmless() => {
                         self.losses.push((at, id));
                     }
                     Hit::Node(_) | Hit::Links(_) => {}
@@ -247,11 +254,50 @@ impl<'a> Injector<'a> {
                 member.expect_end();
                 (at, format!(": {done}"))
             }
+            FaultKind::MinIsr(to) => {
+                let address = member.address().ok_or("it does not listen")?;
+                let at = clock::now();
+                (at, self.set_min_isr(address, to).map_err(Missed::Impossible)?)
+            }
             FaultKind::Cut | FaultKind::CutHeartbeats | FaultKind::Delay(_) => {
                 return Err("it is no link".into());
             }
         };
         Ok((at, Hit::Node(id), format!("{name} {done}").replace(" :", ":")))
+    }
+
+    /// Gives what became of it, in words. An answer that does not come leaves it open.
+    ///
+    /// # Errors
+    /// Why it cannot have been changed.
+    fn set_min_isr(&self, address: SocketAddr, min_isr: u64) -> Result<String, String> {
+        let asked = format!("asked to set min ISR to {min_isr}");
+        match operator::set_min_isr(address, self.topic, min_isr, ASK_PATIENCE) {
+            Ok(ErrorCode::None) => Ok(asked),
+            Ok(refused) => Err(format!("{asked}: {}", refused.name())),
+            Err(error @ ClientError::Connect { .. }) => Err(format!("{asked}: {error}")),
+            Err(error) => Ok(format!("{asked}: {error}")),
+        }
+    }
+
+    /// Asks one broker after the other.
+    fn restore_min_isr(&self, cluster: &Cluster) -> Option<String> {
+        let min_isr = self.min_isr as u64;
+        let asked = cluster.brokers().iter().filter_map(Member::address).map(|address| {
+            match operator::set_min_isr(address, self.topic, min_isr, ASK_PATIENCE) {
+                Ok(ErrorCode::None) => Ok(()),
+                Ok(refused) => Err(refused.name().to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        let mut why = "no broker listens".to_owned();
+        for outcome in asked {
+            match outcome {
+                Ok(()) => return None,
+                Err(error) => why = error,
+            }
+        }
+        Some(format!("it was not set back to {min_isr}: {why}"))
     }
 
     fn hit_link(
@@ -323,8 +369,9 @@ impl<'a> Injector<'a> {
         let is_it = |open: &Open| (open.fault, open.occurrence) == (step.fault, step.occurrence);
         let Some(at) = self.open.iter().position(is_it) else { return Ok(()) };
         let Open { hit, event, .. } = self.open.swap_remove(at);
-        let event = &mut self.events[event];
         let kind = self.faults[step.fault].kind;
+        let restored = kind.to().map(|_| (clock::now(), self.restore_min_isr(cluster)));
+        let event = &mut self.events[event];
         self.progress.event(&format!("ends: {}", event.what));
         match hit {
             Hit::Links(links) => {
@@ -344,7 +391,10 @@ impl<'a> Injector<'a> {
                     disk.remount()?;
                 }
                 let Some(member) = cluster.member_mut(id) else { return Ok(()) };
-                let (until, words) = recover_node(member, kind)?;
+                let (until, words) = match restored {
+                    Some(restored) => restored,
+                    None => recover_node(member, kind)?,
+                };
                 event.until = Some(until);
                 if let Some(words) = words {
                     event.what = format!("{}; {words}", event.what);

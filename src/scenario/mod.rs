@@ -26,6 +26,7 @@ mod isr_events;
 mod leader_watch;
 pub mod local_cluster;
 mod member;
+mod operator;
 pub mod partitions;
 pub mod progress;
 pub mod reason;

@@ -29,6 +29,10 @@ pub enum Fault {
     LongestLogElection,
     /// The operator changes min ISR.
     MinIsrChange,
+    /// The operator changes the feature level.
+    LevelChange,
+    /// The operator gives the partitions other replicas.
+    Reassignment,
 }
 
 /// Draws faults.
@@ -52,6 +56,8 @@ impl Faults {
             (Fault::PreferredElection, options.preferred_election),
             (Fault::LongestLogElection, options.longest_log_election),
             (Fault::MinIsrChange, options.min_isr_change),
+            (Fault::LevelChange, options.level_change),
+            (Fault::Reassignment, options.reassignment),
         ];
         let repeated = weights.into_iter().flat_map(|(fault, weight)| vec![fault; weight]);
         Faults { options, weighted: repeated.collect() }

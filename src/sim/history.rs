@@ -29,6 +29,8 @@ pub struct Write {
     pub is_acknowledged: bool,
     /// Brokers that had an unclean shutdown since the append and have not rejoined the ISR since.
     pub unclean: Vec<BrokerId>,
+    /// The lowest min ISR by which somebody decided since the append.
+    pub min_isr: usize,
 }
 
 /// One leader in one leader epoch.
@@ -124,7 +126,8 @@ impl History {
     /// A leader appended an `acks=all` batch; its log up to it has `digest`.
     pub fn appended(&mut self, id: WriteId, end: Offset, digest: u64) {
         let unclean = Vec::new();
-        self.writes.push(Write { id, end, digest, is_acknowledged: false, unclean });
+        let min_isr = usize::MAX;
+        self.writes.push(Write { id, end, digest, is_acknowledged: false, unclean, min_isr });
     }
 
     /// A leader answered an `acks=all` batch.
@@ -178,6 +181,8 @@ impl History {
     /// Adds the present.
     pub fn observe(&mut self, now: &Present<'_>) {
         self.observe_decisions(now);
+        let min_isr = now.lowest_min_isr();
+        self.writes.iter_mut().for_each(|write| write.min_isr = write.min_isr.min(min_isr));
         for (replica, machine) in now.leaders() {
             let Some(epoch) = machine.leader_epoch() else { continue };
             let high_watermark = machine.high_watermark();

@@ -25,17 +25,20 @@ pub enum Profile {
     NoIsrWait,
     /// As `Kip966`, but a starting broker takes roles from metadata older than its registration.
     EarlyRoles,
+    /// Settings change under `compat = kafka-4.2`, and the KIP's promises claimed nevertheless.
+    ShippedSettings,
 }
 
 impl Profile {
     /// All profiles by name.
-    pub const ALL: [(&'static str, Profile); 6] = [
+    pub const ALL: [(&'static str, Profile); 7] = [
         ("kip966", Profile::Kip966),
         ("anything", Profile::Anything),
         ("legacy-gate", Profile::LegacyGate),
         ("elr-off", Profile::ElrOff),
         ("no-isr-wait", Profile::NoIsrWait),
         ("early-roles", Profile::EarlyRoles),
+        ("shipped-settings", Profile::ShippedSettings),
     ];
 
     /// As written on a command line.
@@ -53,8 +56,8 @@ pub struct Options {
     pub partition_count: usize,
     /// `min.insync.replicas` at first.
     pub min_isr: usize,
-    /// Rules of the topic.
-    pub hwm_gate: HwmGate,
+    /// Rules of the topic; `None` is what follows from compat and level.
+    pub hwm_gate: Option<HwmGate>,
     /// Rules of the topic.
     pub isr_wait: IsrWait,
     /// Rules of the topic.
@@ -123,10 +126,23 @@ pub struct FaultOptions {
     pub longest_log_election: usize,
     /// The operator changes min ISR.
     pub min_isr_change: usize,
+    /// The operator changes the feature level.
+    pub level_change: usize,
+    /// To this at the lowest.
+    pub level_min: i16,
+    /// The operator gives partitions other replicas, and another number of them.
+    pub reassignment: usize,
     /// Longest time until a process starts again, or a cut heals.
     pub outage_max: Duration,
     /// No more brokers at once than this are without what they had before an unclean shutdown.
     pub unclean_limit: usize,
+}
+
+impl FaultOptions {
+    /// Whether an operator changes what the rules go by.
+    pub fn changes_settings(&self) -> bool {
+        self.min_isr_change + self.level_change + self.reassignment > 0
+    }
 }
 
 /// Client rates.
@@ -156,7 +172,7 @@ impl Options {
             broker_count,
             partition_count: random.pick(&[1, 1, 2]),
             min_isr,
-            hwm_gate: HwmGate::Kip966,
+            hwm_gate: Some(HwmGate::Kip966),
             isr_wait: IsrWait::Controller,
             isr_expand: random.pick(&[IsrExpand::Kafka, IsrExpand::CaughtUp]),
             unclean_election: false,
@@ -181,17 +197,25 @@ impl Options {
         options.promises.elr_outlives_min_isr = options.compat == Compat::Kafka42;
         options.promises.lossless = options.broker.durability == Durability::Synced
             && options.remembers_logs()
-            && options.promises.kip966;
+            && options.promises.kip966
+            && !options.faults.changes_settings();
         options
     }
 
     /// Departs from what KIP-966 asks for, as the profile says.
     fn bend(&mut self, random: &mut Random, profile: Profile) {
         match profile {
+            Profile::Kip966 if self.compat == Compat::Kip && random.chance(500) => {
+                self.change_settings(random);
+            }
             Profile::Kip966 => {}
+            Profile::ShippedSettings => {
+                self.compat = Compat::Kafka42;
+                self.change_settings(random);
+            }
             Profile::EarlyRoles => self.broker.waits_for_registration = false,
             Profile::LegacyGate => {
-                self.hwm_gate = HwmGate::Legacy;
+                self.hwm_gate = Some(HwmGate::Legacy);
                 self.faults.clean_stop = 1;
                 self.faults.cut = 2;
                 self.faults.pause_max = MS(200);
@@ -200,7 +224,7 @@ impl Options {
             Profile::ElrOff => self.elr_level = 0,
             Profile::NoIsrWait => self.isr_wait = IsrWait::None,
             Profile::Anything => {
-                self.hwm_gate = random.pick(&[HwmGate::Kip966, HwmGate::Legacy]);
+                self.hwm_gate = Some(random.pick(&[HwmGate::Kip966, HwmGate::Legacy]));
                 self.isr_wait = random.pick(&[IsrWait::Controller, IsrWait::None]);
                 self.unclean_election = random.chance(300);
                 self.unclean_recovery = random.pick(&[
@@ -213,6 +237,21 @@ impl Options {
                 self.faults.min_isr_change = random.pick(&[0, 1, 2]);
                 self.promises.kip966 = false;
             }
+        }
+    }
+
+    /// Settings change under load. The promises stay, but those of level 0, which survives no unclean
+    /// end: where it is among the levels there is none.
+    fn change_settings(&mut self, random: &mut Random) {
+        let mut weight = || random.pick(&[0, 1, 2]);
+        self.faults.min_isr_change = weight();
+        self.faults.level_change = weight();
+        self.faults.reassignment = weight();
+        self.faults.pause_max = self.faults.pause_max.min(MS(400));
+        if random.chance(500) {
+            self.hwm_gate = None;
+            self.faults.level_min = 0;
+            (self.faults.power_failure, self.faults.kill) = (0, 0);
         }
     }
 
@@ -276,6 +315,9 @@ fn fault_options(random: &mut Random, unclean_limit: usize) -> FaultOptions {
         preferred_election: weight(),
         longest_log_election: weight(),
         min_isr_change: 0,
+        level_change: 0,
+        level_min: 1,
+        reassignment: 0,
         pause_max: random.between(MS(100), MS(900)),
         outage_max: random.between(MS(100), MS(2_000)),
         unclean_limit,

@@ -57,6 +57,9 @@ pub enum FaultKind {
     CutHeartbeats,
     /// `delay`: everything passes over a network link so much later (`by`).
     Delay(Duration),
+    /// `min-isr`: a node is asked to set the topic's `min.insync.replicas` to so many (`to`); at the
+    /// recovery to what it was.
+    MinIsr(u64),
 }
 
 /// A kind as written, before its amount is known.
@@ -73,9 +76,10 @@ pub(super) enum Word {
     Cut,
     CutHeartbeats,
     Delay,
+    MinIsr,
 }
 
-pub(super) const WORDS: [(&str, Word); 11] = [
+pub(super) const WORDS: [(&str, Word); 12] = [
     ("kill", Word::Kill),
     ("pause", Word::Pause),
     ("stop", Word::Stop),
@@ -87,6 +91,7 @@ pub(super) const WORDS: [(&str, Word); 11] = [
     ("cut", Word::Cut),
     ("cut-heartbeats", Word::CutHeartbeats),
     ("delay", Word::Delay),
+    ("min-isr", Word::MinIsr),
 ];
 
 impl FaultKind {
@@ -104,6 +109,7 @@ impl FaultKind {
             FaultKind::Cut => "cut",
             FaultKind::CutHeartbeats => "cut-heartbeats",
             FaultKind::Delay(_) => "delay",
+            FaultKind::MinIsr(_) => "min-isr",
         }
     }
 
@@ -113,6 +119,19 @@ impl FaultKind {
             FaultKind::Delay(by) | FaultKind::SlowSync(by) => Some(by),
             _ => None,
         }
+    }
+
+    /// `to`, where the kind has it.
+    pub fn to(self) -> Option<u64> {
+        match self {
+            FaultKind::MinIsr(to) => Some(to),
+            _ => None,
+        }
+    }
+
+    /// Whether it leaves the nodes it hits as they are.
+    pub fn is_harmless(self) -> bool {
+        matches!(self, FaultKind::SlowSync(_) | FaultKind::MinIsr(_))
     }
 }
 
@@ -252,6 +271,7 @@ pub(super) struct RawFault {
     #[serde(rename = "for")]
     lasts: Field,
     by: Field,
+    to: Field,
 }
 
 pub(super) fn faults(
@@ -273,7 +293,7 @@ fn read(
     let optional = |key, field: &Field| {
         source.or(key, field, None, |value| units::duration_above_zero(value).map(Some))
     };
-    let kind = kind(source, raw, start)?;
+    let kind = kind(source, cluster, raw, start)?;
     let target = |value: &Scalar| match kind.is_of_network() {
         true => {
             let link = link(cluster, value)?;
@@ -284,7 +304,8 @@ fn read(
         }
         false => {
             let role = role(cluster, &units::text(value)?)?;
-            match kind.is_of_storage() && role.is_controller() {
+            let is_of_brokers = kind.is_of_storage() || kind.to().is_some();
+            match is_of_brokers && role.is_controller() {
                 true => Err(format!("must be a broker when fault.kind = \"{}\"", kind.name())),
                 false => Ok(Target::Node(role)),
             }
@@ -313,7 +334,12 @@ fn read(
     Ok(fault)
 }
 
-fn kind(source: &Source<'_>, raw: &RawFault, start: usize) -> Result<FaultKind, ConfigError> {
+fn kind(
+    source: &Source<'_>,
+    cluster: &Cluster,
+    raw: &RawFault,
+    start: usize,
+) -> Result<FaultKind, ConfigError> {
     let by = || source.needed_in(start, "fault.by", &raw.by, units::duration_above_zero);
     let word = source.needed_in(start, "fault.kind", &raw.kind, units::choice(&WORDS))?;
     let kind = match word {
@@ -328,14 +354,21 @@ fn kind(source: &Source<'_>, raw: &RawFault, start: usize) -> Result<FaultKind, 
         Word::Cut => FaultKind::Cut,
         Word::CutHeartbeats => FaultKind::CutHeartbeats,
         Word::Delay => FaultKind::Delay(by()?),
-    };
-    match (kind.by(), &raw.by) {
-        (None, Some(by)) => {
-            let problem = format!("has no effect when fault.kind = \"{}\"", kind.name());
-            Err(source.refused("fault.by", by.span(), by.get_ref(), problem))
+        Word::MinIsr => {
+            let most = cluster.replication_factor as u64;
+            let to = source.needed_in(start, "fault.to", &raw.to, units::count(1..=most))?;
+            FaultKind::MinIsr(to)
         }
-        _ => Ok(kind),
+    };
+    let amounts =
+        [("fault.by", &raw.by, kind.by().is_some()), ("fault.to", &raw.to, kind.to().is_some())];
+    for (key, written, has_effect) in amounts {
+        if let (Some(written), false) = (written, has_effect) {
+            let problem = format!("has no effect when fault.kind = \"{}\"", kind.name());
+            return Err(source.refused(key, written.span(), written.get_ref(), problem));
+        }
     }
+    Ok(kind)
 }
 
 fn role(cluster: &Cluster, name: &str) -> Result<Role, String> {

@@ -359,6 +359,11 @@ fn faults() -> Value {
         ("every", "From one time to the next; longer than for.", length(above_zero)),
         ("for", "How long it lasts; without it until the load is over.", length(above_zero)),
         ("by", "How much slower, for delay and slow-sync.", length(above_zero)),
+        (
+            "to",
+            "The topic's min.insync.replicas meanwhile, for min-isr; at most the replication factor.",
+            json!({ "type": "integer", "minimum": 1, "maximum": 64 }),
+        ),
     ]);
     if let Value::Object(fault) = &mut fault {
         fault.insert("required".to_owned(), json!(["kind", "target", "at"]));

@@ -24,7 +24,9 @@ use super::trace::Trace;
 use crate::engine::Io;
 use crate::node::tell;
 use crate::protocol::broker::may_take_roles;
-use crate::protocol::metadata::{ConfigResource, PartitionRegistration, Record, TopicMetadata};
+use crate::protocol::metadata::{
+    ConfigResource, PartitionRegistration, Record, TopicMetadata, Touched,
+};
 use crate::protocol::partition::{
     Input, LeaderEpochs, LogState, Partition, PartitionMetadata, Settings,
 };
@@ -48,8 +50,8 @@ impl Shard {
         }
     }
 
-    /// Applies committed records. Roles follow from this broker's registration on: partitions first,
-    /// then settings (spec/kip966.md 1.2 item 7).
+    /// Applies the committed records of one answer of the metadata log. Roles follow from the state
+    /// after the last of them, and from this broker's registration on.
     pub(super) fn apply_metadata(&mut self, io: &mut dyn Io, records: &[(Offset, Record)]) {
         let mut touched = std::mem::take(&mut self.touched);
         for (offset, record) in records {
@@ -65,47 +67,45 @@ impl Shard {
         for (partition, last) in std::mem::take(&mut touched.removed) {
             self.drop_replica(io, partition, last);
         }
-        if touched.brokers {
-            self.for_all_replicas(io, |shard, _| Input::Peers(shard.metadata.peers()));
-        }
-        for partition in touched.partitions {
-            self.apply_partition(io, partition);
-        }
-        if touched.settings {
-            self.for_all_replicas(io, |shard, topic| Input::Settings(shard.settings(topic)));
+        let hosted = touched.partitions.iter().filter_map(|&id| self.hosted(io, id));
+        let hosted: Vec<usize> = hosted.collect();
+        let all = touched.all_replicas().then(|| self.replicas.slots());
+        match all {
+            Some(slots) => slots.for_each(|slot| self.tell(io, slot, &touched)),
+            None => hosted.into_iter().for_each(|slot| self.tell(io, slot, &touched)),
         }
     }
 
-    fn for_all_replicas(&mut self, io: &mut dyn Io, input: impl Fn(&Shard, TopicId) -> Input) {
-        for slot in self.replicas.slots() {
-            if let Some(topic) = self.replicas.get(slot).map(|replica| replica.id.topic) {
-                let input = input(self, topic);
-                self.step(io, slot, input);
-            }
-        }
-    }
-
-    fn apply_partition(&mut self, io: &mut dyn Io, id: TopicPartition) {
+    /// Where the replica of a partition lives, if this shard has or is to have one.
+    fn hosted(&mut self, io: &mut dyn Io, id: TopicPartition) -> Option<usize> {
         if self.owner(id.partition) != self.id {
-            return;
+            return None;
         }
-        let Some(partition) = self.metadata.partition(id) else { return };
-        let metadata = partition.to_partition_metadata();
-        let is_hosted = metadata.replicas.contains(&self.config.node_id);
-        let slot = match self.replicas.slot(id) {
-            Some(slot) => slot,
-            None if is_hosted => match self.open_replica(io, id) {
-                Some(slot) => slot,
-                None => return,
-            },
-            None => return,
-        };
-        let follows = metadata.leader.filter(|leader| *leader != self.config.node_id);
-        if follows.is_none() {
+        let is_replica = self.metadata.partition(id)?.replicas.contains(&self.config.node_id);
+        let known = self.replicas.slot(id);
+        if known.is_none() && is_replica { self.open_replica(io, id) } else { known }
+    }
+
+    /// Tells a replica's machine of what was touched.
+    fn tell(&mut self, io: &mut dyn Io, slot: usize, touched: &Touched) {
+        let Some(id) = self.replicas.get(slot).map(|replica| replica.id) else { return };
+        let inputs = touched.inputs(&self.metadata, id, || self.settings(id.topic));
+        let inputs: Vec<Input> = inputs.collect();
+        for input in inputs {
+            if let Input::Metadata(metadata) | Input::MetadataAndSettings(metadata, _) = &input {
+                self.before_role(slot, metadata.leader);
+            }
+            self.step(io, slot, input);
+        }
+    }
+
+    /// What an earlier role left behind must not outlive it.
+    fn before_role(&mut self, slot: usize, leader: Option<BrokerId>) {
+        if leader.is_none_or(|leader| leader == self.config.node_id) {
             self.fetchers.unfollow(slot);
         }
         if let Some(replica) = self.replicas.get_mut(slot) {
-            let leads = metadata.leader == Some(self.config.node_id);
+            let leads = leader == Some(self.config.node_id);
             if leads != replica.machine.is_leader() {
                 replica.trace.clear();
                 replica.follower_trace.clear();
@@ -113,7 +113,6 @@ impl Shard {
                 replica.next_acknowledgement = None;
             }
         }
-        self.step(io, slot, Input::Metadata(metadata));
     }
 
     /// Opens (and recovers) the log of a replica and gives it a machine without a role yet.

@@ -653,6 +653,7 @@ fn may_change_isr(input: &Input) -> bool {
         input,
         Input::Metadata(_)
             | Input::Settings(_)
+            | Input::MetadataAndSettings(..)
             | Input::IsrCommitted { .. }
             | Input::IsrRefused { .. }
     )

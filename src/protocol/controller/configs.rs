@@ -1,4 +1,5 @@
-//! Configuration values and feature levels, and what a change of min ISR means for ELRs.
+//! Configuration values and feature levels: checks and records. What a change means for partitions
+//! is `reissue`'s.
 //!
 //! Source: spec/kip966.md 2.7.
 
@@ -9,7 +10,7 @@ use super::topic_rules::SHIPPED_LEVEL_MAX;
 use super::{AlterConfigs, Compat, Controller, FeatureUpdate, Refusal, ResourceChanges};
 use crate::protocol::metadata::{
     ConfigError, ConfigResource, ELR_FEATURE, ELR_LEVEL_MAX, METADATA_VERSION,
-    METADATA_VERSION_FEATURE, PartitionChange, PartitionRegistration, Record, topic_config,
+    METADATA_VERSION_FEATURE, Record, topic_config,
 };
 use crate::types::{ErrorCode, TopicId, TopicPartition};
 
@@ -71,12 +72,15 @@ impl Controller {
                 format!("feature {name} = {level}: broker {} does not support it", broker.id);
             return Err(Refusal::new(ErrorCode::UnsupportedVersion, message));
         }
-        if self.metadata.feature(&name) != level {
-            self.write_feature(&name, level);
-        }
-        if level > 0 {
-            self.require_cluster_min_isr();
-        }
+        let topics = self.topics_of(&ConfigResource::Cluster);
+        self.change_rules(topics, |controller| {
+            if controller.metadata.feature(&name) != level {
+                controller.write_feature(&name, level);
+            }
+            if level > 0 {
+                controller.require_cluster_min_isr();
+            }
+        });
         Ok(())
     }
 
@@ -119,9 +123,11 @@ impl Controller {
         if validate_only {
             return Ok(());
         }
-        for (key, value) in &changes.changes {
-            self.set_config(&changes.resource, key, value.as_deref());
-        }
+        self.change_rules(self.topics_of(&changes.resource), |controller| {
+            for (key, value) in &changes.changes {
+                controller.set_config(&changes.resource, key, value.as_deref());
+            }
+        });
         Ok(())
     }
 
@@ -163,6 +169,7 @@ impl Controller {
         }
     }
 
+    /// Shipped Kafka's way; the KIP's is part of `change_rules`.
     fn min_isr_changed(&mut self, resource: &ConfigResource) {
         let topics = self.topics_of(resource);
         let clears = |topic: &TopicId| {
@@ -174,13 +181,10 @@ impl Controller {
         if all {
             return self.write(Record::ClearElr { topic: None });
         }
-        let (cleared, kept): (Vec<TopicId>, Vec<TopicId>) = topics.into_iter().partition(clears);
+        let cleared: Vec<TopicId> = topics.into_iter().filter(clears).collect();
         for topic in cleared {
             let name = self.metadata.topic(topic).map(|topic| topic.name.clone());
             self.write(Record::ClearElr { topic: name });
-        }
-        for topic in kept {
-            self.clear_elr_at_min_isr(topic);
         }
     }
 
@@ -192,26 +196,10 @@ impl Controller {
         }
     }
 
-    /// Where the ISR reaches min ISR now, the high watermark may pass what others hold: neither ELR
-    /// nor last known ELR may be trusted any longer, whatever the latter holds.
-    fn clear_elr_at_min_isr(&mut self, topic: TopicId) {
-        let Some(rules) = self.topic_rules(topic) else { return };
-        let holds = |partition: &PartitionRegistration| {
-            let remembers = !partition.elr.is_empty() || !partition.last_known_elr.is_empty();
-            remembers && partition.isr.len() >= rules.min_isr
-        };
-        for id in self.partitions_of(topic, holds) {
-            let mut change = PartitionChange::none(id);
-            change.elr = Some(vec![]);
-            change.last_known_elr = Some(vec![]);
-            self.write(Record::PartitionChange(change));
-        }
-    }
-
     /// What the old rules left and the new ones forbid is put right at once.
     fn compat_changed(&mut self, resource: &ConfigResource) {
         for topic in self.topics_of(resource) {
-            for id in self.partitions_of(topic, |_| true) {
+            for id in self.partitions_of(topic) {
                 let Some(partition) = self.metadata.partition(id) else { continue };
                 let targets = Targets::of(partition, Election::Online);
                 self.change_partition(id, targets, None);
@@ -219,17 +207,9 @@ impl Controller {
         }
     }
 
-    fn partitions_of(
-        &self,
-        topic: TopicId,
-        holds: impl Fn(&PartitionRegistration) -> bool,
-    ) -> Vec<TopicPartition> {
+    pub(super) fn partitions_of(&self, topic: TopicId) -> Vec<TopicPartition> {
         let topic = self.metadata.topic(topic).into_iter();
-        let partitions =
-            topic.flat_map(|topic| topic.partitions.iter().map(|known| (topic.id, known)));
-        partitions
-            .filter(|(_, (_, partition))| holds(partition))
-            .map(|(topic, (&partition, _))| TopicPartition { topic, partition })
-            .collect()
+        let ids = topic.flat_map(|known| known.partitions.keys().map(|&id| (known.id, id)));
+        ids.map(|(topic, partition)| TopicPartition { topic, partition }).collect()
     }
 }

@@ -16,6 +16,7 @@ mod leadership;
 mod partition_change;
 mod recovery;
 mod registration;
+mod reissue;
 mod request;
 mod settings;
 mod topic_rules;

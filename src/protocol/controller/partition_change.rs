@@ -189,7 +189,10 @@ fn set_members(
         change.elr = Some(eligible.elr.clone());
     }
     let full_set = rules.last_known == LastKnown::FullSet;
-    if full_set && !same_set(&eligible.last_known, &partition.last_known_elr) {
+    // A leader writes what those remembered do not hold, and level 0 takes nobody off the list.
+    let leads_at_level_0 = !rules.elr_on && matches!(change.leader, Some(Some(_)));
+    let forgets = full_set || (leads_at_level_0 && !rules.quirks.settings_leave_partitions);
+    if forgets && !same_set(&eligible.last_known, &partition.last_known_elr) {
         change.last_known_elr = Some(eligible.last_known.clone());
     }
     // Without ELR the last member stays in the ISR: nothing else would say who may lead.

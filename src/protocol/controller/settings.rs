@@ -31,6 +31,9 @@ pub struct Quirks {
     pub removed_replica_stays_in_elr: bool,
     /// An ELR election that reaches min ISR by itself leaves the rest of the ELR in place.
     pub elr_outlives_min_isr: bool,
+    /// A change of settings leaves partitions as they are: a leader that has not read it yet gets ISR
+    /// changes committed under rules that it does not follow, and ELRs outlive a downgrade.
+    pub settings_leave_partitions: bool,
 }
 
 impl Quirks {
@@ -45,6 +48,7 @@ impl Quirks {
             directory_assignment_wipes_elr: shipped,
             removed_replica_stays_in_elr: shipped,
             elr_outlives_min_isr: shipped,
+            settings_leave_partitions: shipped,
         }
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::cluster::{ApplyError, ClusterMetadata};
 use super::record::Record;
-use crate::protocol::partition::{PartitionMetadata, Settings};
-use crate::types::{FetchPipeline, Offset, ServeFollowers, TopicId, TopicPartition};
+use super::registration::PartitionRegistration;
+use crate::protocol::partition::{Input, PartitionMetadata, Settings};
+use crate::types::{Compat, FetchPipeline, Offset, ServeFollowers, TopicId, TopicPartition};
 
-/// What applied records touch and the machines of replicas have not been told yet. Partitions are to
-/// be told before settings (spec/kip966.md 1.2 item 7).
+/// What applied records touch and the machines of replicas have not been told yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
     /// Partitions with a new state.
@@ -38,6 +38,38 @@ impl Touched {
         metadata.apply(offset, record)
     }
 
+    /// Whether a replica's machine may have to hear of something, whichever it is.
+    pub fn all_replicas(&self) -> bool {
+        self.brokers || self.settings
+    }
+
+    /// What the machine of `id` is to be told, in order.
+    ///
+    /// A partition's state and the settings it is led by are told in one input, as of the end of
+    /// `metadata`: with either of them ahead of the other a leader could commit what the controller
+    /// no longer asks it for. Shipped Kafka tells of partitions first, then of settings
+    /// (spec/kip966.md 1.2 item 7).
+    pub fn inputs(
+        &self,
+        metadata: &ClusterMetadata,
+        id: TopicPartition,
+        settings: impl FnOnce() -> Settings,
+    ) -> impl Iterator<Item = Input> {
+        let peers = self.brokers.then(|| Input::Peers(metadata.peers()));
+        let partition = metadata.partition(id).filter(|_| self.partitions.contains(&id));
+        let partition = partition.map(PartitionRegistration::to_partition_metadata);
+        let settings = self.settings.then(settings);
+        let rest = match (partition, settings) {
+            (Some(partition), Some(settings)) if tells_together(metadata, id.topic) => {
+                [Some(Input::MetadataAndSettings(partition, settings)), None]
+            }
+            (partition, settings) => {
+                [partition.map(Input::Metadata), settings.map(Input::Settings)]
+            }
+        };
+        peers.into_iter().chain(rest.into_iter().flatten())
+    }
+
     /// `record` is about to be applied to `metadata`.
     fn note(&mut self, metadata: &ClusterMetadata, record: &Record) {
         match record {
@@ -59,6 +91,11 @@ impl Touched {
             Record::Topic { .. } | Record::ProducerIds { .. } => {}
         }
     }
+}
+
+fn tells_together(metadata: &ClusterMetadata, topic: TopicId) -> bool {
+    let topic = metadata.topic(topic);
+    topic.is_none_or(|topic| metadata.topic_config(&topic.name).compat != Some(Compat::Kafka42))
 }
 
 impl ClusterMetadata {

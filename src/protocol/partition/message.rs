@@ -146,6 +146,8 @@ pub enum Input {
     Peers(Vec<Peer>),
     /// Topic or cluster settings changed. Does not re-evaluate the high watermark (L50).
     Settings(Settings),
+    /// Both, as of one offset of the metadata log.
+    MetadataAndSettings(PartitionMetadata, Settings),
     /// A producer's batch, already validated.
     Produce {
         /// The request to answer.

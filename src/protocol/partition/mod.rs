@@ -95,6 +95,11 @@ impl Partition {
                 self.local.settings = settings;
                 self.refresh_leader();
             }
+            Input::MetadataAndSettings(metadata, settings) => {
+                self.local.settings = settings;
+                self.refresh_leader();
+                self.apply_metadata(now, metadata, out);
+            }
             Input::Produce { request, acks, record_count, deadline } => {
                 self.produce(Produce { request, acks, record_count, deadline }, out);
             }

@@ -5,7 +5,7 @@ use super::leader::Leader;
 use super::leader_epochs::LeaderEpochs;
 use super::local::{IsrCounters, PendingIsr, Term};
 use super::{Partition, Role};
-use crate::types::{BrokerId, ErrorCode, LeaderEpoch, MonotonicTime, Offset};
+use crate::types::{BrokerId, ErrorCode, HwmGate, LeaderEpoch, MonotonicTime, Offset};
 
 impl Partition {
     /// When to give [`Tick`](super::Input::Tick) at the latest; may be earlier than the first thing due.
@@ -112,6 +112,17 @@ impl Partition {
     /// Whether this replica leads with a committed ISR under effective min ISR.
     pub fn is_under_min_isr(&self) -> bool {
         self.leading().is_some_and(|leader| leader.is_under_min_isr(&self.local.settings))
+    }
+
+    /// Effective min ISR by the settings this leader has read; `None` if it does not lead.
+    pub fn min_isr(&self) -> Option<usize> {
+        self.leading().map(|leader| leader.effective_min_isr(&self.local.settings))
+    }
+
+    /// Whether this replica leads and its committed ISR lets the high watermark move.
+    pub fn may_commit(&self) -> bool {
+        let is_gated = self.local.settings.hwm_gate != HwmGate::Legacy;
+        self.leading().is_some() && !(is_gated && self.is_under_min_isr())
     }
 
     /// Outcome of the leader's last evaluation of its high watermark, with the reason if it held.

@@ -1,33 +1,10 @@
-//! What committed metadata records mean for a broker's machines: which inputs they get, in which
-//! order. Partitions come before settings, as spec/kip966.md 1.2 (7) has it.
+//! Committed metadata records on their way to a broker's machines.
 
 use super::{BrokerOutbox, BrokerSettings, Process};
 use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{ClusterMetadata, Record, Touched};
 use crate::protocol::partition::{Input, Settings};
 use crate::types::{MonotonicTime, Offset, TopicId, TopicPartition};
-
-/// The inputs of the machine of `id` for what was touched, in order.
-pub fn inputs(
-    touched: &Touched,
-    metadata: &ClusterMetadata,
-    id: TopicPartition,
-    settings: &BrokerSettings,
-) -> Vec<Input> {
-    let mut inputs = Vec::new();
-    if touched.brokers {
-        inputs.push(Input::Peers(metadata.peers()));
-    }
-    if touched.partitions.contains(&id)
-        && let Some(partition) = metadata.partition(id)
-    {
-        inputs.push(Input::Metadata(partition.to_partition_metadata()));
-    }
-    if touched.settings {
-        inputs.push(Input::Settings(partition_settings(metadata, id.topic, settings)));
-    }
-    inputs
-}
 
 /// Applies a record of the controller's own log, in order.
 ///
@@ -90,7 +67,9 @@ impl Process {
         }
         let hosted: Vec<TopicPartition> = self.hosted.keys().copied().collect();
         for id in hosted {
-            for input in inputs(&touched, &self.metadata, id, &self.settings) {
+            let settings = || partition_settings(&self.metadata, id.topic, &self.settings);
+            let inputs: Vec<Input> = touched.inputs(&self.metadata, id, settings).collect();
+            for input in inputs {
                 self.step(now, id, input, out);
             }
         }

@@ -17,7 +17,7 @@ pub(super) fn check(view: &View<'_>) -> Result<(), String> {
     }
     let holders = view.now.replicas.iter().filter(|replica| holds(replica.disk));
     let counted = holders.filter(|replica| !write.unclean.contains(&replica.broker)).count();
-    if counted + write.unclean.len() < view.now.min_isr() {
+    if counted + write.unclean.len() < view.min_isr_of(write) {
         return Err(format!(
             "{:?} ending at {} was acknowledged, but only {counted} replicas hold it",
             write.id, write.end

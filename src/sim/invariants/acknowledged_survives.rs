@@ -21,7 +21,7 @@ pub(super) fn check(view: &View<'_>) -> Result<(), String> {
             write.end,
             view.newest_leader().map(|leader| leader.broker),
             write.unclean,
-            view.now.min_isr(),
+            view.min_isr_of(write),
         )),
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn is_loss_excused(view: &View<'_>) -> bool {
 }
 
 fn is_excused(view: &View<'_>, write: &Write) -> bool {
-    !view.now.promises.lossless && write.unclean.len() >= view.now.min_isr()
+    !view.now.promises.lossless && write.unclean.len() >= view.min_isr_of(write)
 }
 
 /// Acknowledged batches that the newest leader lacks. If it has the last one it has them all: they

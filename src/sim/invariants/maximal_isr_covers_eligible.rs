@@ -1,4 +1,5 @@
-//! The leader of the current epoch, while its committed ISR has min ISR members, waits for everyone
+//! The leader of the current epoch, while its committed ISR lets it commit by the settings it has
+//! read, waits for everyone
 //! who could succeed it: its maximal ISR contains the controller's ISR and ELR.
 //!
 //! Source: spec/kip966.md 2.5 (replication-quorum superset of the TLA+ model).
@@ -13,8 +14,7 @@ pub(super) fn check(view: &View<'_>) -> Result<(), String> {
             && machine.leader_epoch() == Some(partition.leader_epoch)
     });
     let Some((replica, machine)) = current else { return Ok(()) };
-    let may_commit = machine.committed_isr().len() >= view.now.min_isr();
-    if !view.is_promised() || !may_commit {
+    if !view.is_promised() || !machine.may_commit() {
         return Ok(());
     }
     let maximal = machine.maximal_isr();

@@ -17,7 +17,7 @@ mod maximal_isr_covers_eligible;
 mod one_leader_per_epoch;
 
 use super::disk::Disk;
-use super::history::History;
+use super::history::{History, Write};
 use crate::protocol::metadata::{ClusterMetadata, PartitionRegistration};
 use crate::protocol::partition::Partition;
 use crate::types::{BrokerId, TopicPartition};
@@ -84,9 +84,18 @@ impl<'a> Present<'a> {
         self.metadata.partition(self.id)
     }
 
-    /// The controller's effective min ISR.
+    /// The controller's effective min ISR: by the replicas of partition 0, or by its own where those
+    /// are fewer.
     pub fn min_isr(&self) -> usize {
-        self.metadata.effective_min_isr(self.id.topic).unwrap_or(usize::MAX)
+        let topic = self.metadata.effective_min_isr(self.id.topic).unwrap_or(usize::MAX);
+        topic.min(self.partition().map_or(usize::MAX, |partition| partition.replicas.len()))
+    }
+
+    /// The lowest min ISR by which somebody decides now: the controller, or a leader that has not
+    /// read its newest value.
+    pub fn lowest_min_isr(&self) -> usize {
+        let leaders = self.leaders().filter_map(|(_, machine)| machine.min_isr());
+        leaders.fold(self.min_isr(), usize::min)
     }
 
     /// The replica on `broker`.
@@ -124,6 +133,12 @@ impl<'a> View<'a> {
             let last = leaders.max_by_key(|(_, machine)| machine.leader_epoch());
             last.map(|(replica, _)| replica)
         })
+    }
+
+    /// The lowest min ISR by which somebody decided since the append: fewer unclean shutdowns must not
+    /// lose the batch.
+    pub fn min_isr_of(&self, write: &Write) -> usize {
+        write.min_isr.min(self.now.lowest_min_isr())
     }
 
     /// Whether records survive as KIP-966 promises in this run, up to now.

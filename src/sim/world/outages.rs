@@ -4,15 +4,15 @@
 use super::setup::TOPIC_NAME;
 use super::{Outcome, World};
 use crate::protocol::controller::{
-    AlterConfigs, ElectLeaders, ElectionKind, Request, ResourceChanges,
+    AlterConfigs, ElectLeaders, ElectionKind, FeatureUpdate, Reassignment, Request, ResourceChanges,
 };
-use crate::protocol::metadata::{ConfigResource, topic_config};
+use crate::protocol::metadata::{ConfigResource, ELR_FEATURE, topic_config};
 use crate::sim::broker::{Broker, BrokerOutbox};
 use crate::sim::faults::Fault;
 use crate::sim::invariants::Cause;
 use crate::sim::message::Address;
 use crate::sim::queue::Event;
-use crate::types::BrokerId;
+use crate::types::{BrokerId, TopicPartition};
 
 impl World<'_> {
     pub(super) fn start_broker(&mut self, id: BrokerId) -> Outcome {
@@ -105,6 +105,12 @@ impl World<'_> {
                 let min_isr = 1 + self.random.faults.below(self.brokers.len());
                 return self.change_min_isr(min_isr);
             }
+            Fault::LevelChange => {
+                let low = self.options.faults.level_min;
+                let level = self.random.faults.pick(&[low, 1, 2]);
+                return self.change_level(level);
+            }
+            Fault::Reassignment => return self.reassign(index),
         }
         Ok(())
     }
@@ -125,13 +131,37 @@ impl World<'_> {
         self.administer(Request::AlterConfigs(request))
     }
 
+    fn change_level(&mut self, level: i16) -> Outcome {
+        self.trace.event(self.now, || format!("the operator asks for feature level {level}"));
+        let update = FeatureUpdate { name: ELR_FEATURE.to_owned(), level };
+        self.administer(Request::UpdateFeature(update))
+    }
+
+    /// Two brokers or more from the one at `first` on become the replicas of every partition.
+    fn reassign(&mut self, first: usize) -> Outcome {
+        let count = self.brokers.len();
+        let replica_count = 2 + self.random.faults.below(count - 1);
+        let chosen = (0..replica_count).map(|index| self.brokers[(first + index) % count].id());
+        let target: Vec<BrokerId> = chosen.collect();
+        self.trace.event(self.now, || format!("the operator reassigns to {target:?}"));
+        let ids: Vec<TopicPartition> = self.histories.keys().copied().collect();
+        for id in ids {
+            let target = target.clone();
+            self.administer(Request::Reassign(Reassignment { id, target }))?;
+        }
+        Ok(())
+    }
+
     /// How many brokers have not recovered from an unclean end decides whether one more may end so.
     fn may_end_uncleanly(&mut self, index: usize) -> bool {
         let metadata = self.controller.metadata();
         self.unclean.retain(|&id, known| {
             let registered = metadata.broker(id).map(|broker| broker.epoch);
             let mut partitions = metadata.partitions();
-            registered <= *known || partitions.any(|(_, partition)| !partition.isr.contains(&id))
+            registered <= *known
+                || partitions.any(|(_, partition)| {
+                    partition.replicas.contains(&id) && !partition.isr.contains(&id)
+                })
         });
         let id = self.brokers[index].id();
         self.unclean.contains_key(&id) || self.faults.allows_unclean(self.unclean.len())

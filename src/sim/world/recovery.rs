@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Outcome, World, broken};
 use crate::protocol::controller::{ElectLeaders, ElectionKind, Request};
+use crate::protocol::metadata::ELR_FEATURE;
 use crate::protocol::partition::Partition;
 use crate::sim::broker::Broker;
 use crate::sim::invariants::Violation;
@@ -66,7 +67,8 @@ impl World<'_> {
     }
 
     fn operators_choice(&mut self) -> ElectionKind {
-        if !self.options.inspects_logs() {
+        let level = self.controller.metadata().feature(ELR_FEATURE);
+        if level < 2 || !self.options.recovery_manager {
             return ElectionKind::Unclean;
         }
         match self.random.faults.below(4) {
@@ -86,6 +88,8 @@ impl World<'_> {
     /// 2 the logs decide: by themselves, whatever happened.
     fn promises_recovery(&self) -> bool {
         match self.options.elr_level {
+            // What one level remembers of who led or was lost means nothing to another.
+            _ if self.options.faults.level_change > 0 => false,
             0 => true,
             1 => self.options.faults.min_isr_change == 0,
             _ => self.options.inspects_logs() && self.options.strategy() != UncleanRecovery::Manual,
@@ -130,7 +134,10 @@ impl World<'_> {
     fn is_partition_healed(&self, id: TopicPartition) -> bool {
         let Some(partition) = self.controller.metadata().partition(id) else { return false };
         let complete = partition.isr.len() == partition.replicas.len() && partition.elr.is_empty();
-        let machines: Vec<&Partition> = self.machines(id).collect();
+        let replicas: Vec<&Broker> =
+            self.brokers.iter().filter(|it| partition.replicas.contains(&it.id())).collect();
+        let machines: Vec<&Partition> =
+            replicas.iter().filter_map(|it| Some(it.replica(id)?.machine())).collect();
         let Some(leader) = machines.iter().find(|machine| machine.is_leader()) else {
             return false;
         };
@@ -141,19 +148,19 @@ impl World<'_> {
                 && machine.high_watermark() == end
         });
         let mut digests =
-            self.brokers.iter().map(|broker| broker.disk(id).and_then(|disk| disk.digest_at(end)));
+            replicas.iter().map(|broker| broker.disk(id).and_then(|disk| disk.digest_at(end)));
         let first = digests.next();
         complete
             && leader.committed_isr().len() == partition.replicas.len()
-            && machines.len() == self.brokers.len()
+            && machines.len() == partition.replicas.len()
             && equal
             && digests.all(|digest| Some(digest) == first)
     }
 
     fn is_read(&self) -> bool {
         self.histories.keys().all(|&id| {
-            let ends = self.machines(id).map(Partition::log_end_offset);
-            ends.max() == Some(self.clients.position(id))
+            let leader = self.machines(id).find(|machine| machine.is_leader());
+            leader.map(Partition::log_end_offset) == Some(self.clients.position(id))
         })
     }
 

@@ -67,11 +67,12 @@ fn topic_configs(options: &Options) -> Vec<(String, Option<String>)> {
     let values = [
         (topic_config::MIN_ISR, options.min_isr.to_string()),
         (topic_config::UNCLEAN_ELECTION, options.unclean_election.to_string()),
-        (topic_config::HWM_GATE, options.hwm_gate.name().to_owned()),
         (topic_config::ISR_WAIT, options.isr_wait.name().to_owned()),
         (topic_config::ISR_EXPAND, options.isr_expand.name().to_owned()),
     ];
     let strategy =
         options.unclean_recovery.map(|it| (topic_config::UNCLEAN_RECOVERY, it.to_string()));
-    values.into_iter().chain(strategy).map(|(key, value)| (key.to_owned(), Some(value))).collect()
+    let gate = options.hwm_gate.map(|gate| (topic_config::HWM_GATE, gate.name().to_owned()));
+    let values = values.into_iter().chain(gate).chain(strategy);
+    values.map(|(key, value)| (key.to_owned(), Some(value))).collect()
 }

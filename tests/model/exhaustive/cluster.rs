@@ -30,6 +30,7 @@ use super::steps::Step;
 pub const BROKERS: usize = 3;
 pub const PARTITION: TopicPartition =
     TopicPartition { topic: TopicId([7; 16]), partition: PartitionId(0) };
+pub const TOPIC_NAME: &str = "t";
 /// `replica.lag.time.max.ms` on the model's clock.
 pub const LAG: Duration = Duration::from_millis(10);
 
@@ -54,6 +55,15 @@ pub struct Bounds {
     pub late_requests: u8,
     /// Times that the lag limit passes.
     pub lags: u8,
+    /// Changes of min ISR.
+    pub min_isrs: u8,
+    /// Changes of the feature level, to any; the gate follows from it. At level 0 nothing survives an
+    /// unclean end.
+    pub levels: u8,
+    /// Reassignments, to two replicas or back to all.
+    pub reassignments: u8,
+    /// Brokers that hear late may also get several batches of metadata in one answer.
+    pub several: bool,
 }
 
 /// One broker.
@@ -180,7 +190,7 @@ fn digest(part: &impl Hash) -> u64 {
 
 impl Cluster {
     /// Three running brokers in the ISR of an empty partition, broker 1 leading, min ISR 2.
-    pub fn start(bounds: Bounds, gate: HwmGate) -> Cluster {
+    pub fn start(bounds: Bounds, gate: Option<HwmGate>) -> Cluster {
         let now = MonotonicTime::ZERO;
         let settings = controller::Settings::new(CLUSTER.to_owned(), Duration::from_secs(9));
         let mut outputs = Vec::new();
@@ -213,7 +223,7 @@ impl Cluster {
     }
 
     /// As `start`; then broker 3 was fenced, left the ISR, and is unfenced but behind.
-    pub fn start_with_one_behind(bounds: Bounds, gate: HwmGate) -> Cluster {
+    pub fn start_with_one_behind(bounds: Bounds, gate: Option<HwmGate>) -> Cluster {
         let bounds = Bounds { fences: bounds.fences + 1, ..bounds };
         let mut cluster = Cluster::start(bounds, gate);
         for step in [Step::Fence(2), Step::Unfence(2)] {
@@ -233,16 +243,17 @@ impl Cluster {
         choices.collect()
     }
 
-    fn create_topic(&mut self, gate: HwmGate) {
-        let configs = [(topic_config::MIN_ISR, "2"), (topic_config::HWM_GATE, gate.name())];
+    fn create_topic(&mut self, gate: Option<HwmGate>) {
+        let gate = gate.map(|gate| (topic_config::HWM_GATE, gate.name()));
+        let configs = [(topic_config::MIN_ISR, "2")].into_iter().chain(gate);
         let configs = configs.map(|(key, value)| (key.to_owned(), Some(value.to_owned())));
         let topic = controller::NewTopic {
-            name: "t".to_owned(),
+            name: TOPIC_NAME.to_owned(),
             id: PARTITION.topic,
             partition_count: None,
             replication_factor: None,
             assignments: vec![(PARTITION.partition, (0..BROKERS).map(id).collect())],
-            configs: configs.to_vec(),
+            configs: configs.collect(),
         };
         let request = controller::CreateTopics { topics: vec![topic], validate_only: false };
         self.ask(Request::CreateTopics(request));

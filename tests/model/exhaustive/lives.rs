@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ackmark::protocol::controller::{Heartbeat, Request};
 use ackmark::protocol::metadata::Touched;
+use ackmark::protocol::partition::Input;
 use ackmark::sim::broker::metadata;
 use ackmark::sim::disk::Disk;
 use ackmark::sim::invariants::{self, Cause, Present, Promises, ReplicaView, View};
@@ -86,7 +87,9 @@ impl Cluster {
         for (offset, record) in (0..).zip(log.iter()).take(end).skip(from) {
             metadata::apply(&mut touched, metadata, Offset(offset), record);
         }
-        let inputs = metadata::inputs(&touched, metadata, PARTITION, &broker_settings());
+        let settings =
+            || metadata::partition_settings(metadata, PARTITION.topic, &broker_settings());
+        let inputs: Vec<Input> = touched.inputs(metadata, PARTITION, settings).collect();
         for input in inputs {
             self.step(broker, input, Cargo::Nothing);
         }

@@ -27,7 +27,8 @@ const LEADERS: &str = "leadership changes";
 /// The cluster within bounds.
 struct Replication {
     bounds: Bounds,
-    gate: HwmGate,
+    /// What the topic says of it.
+    gate: Option<HwmGate>,
     /// The one property that is looked at.
     only: Option<&'static str>,
 }
@@ -89,6 +90,10 @@ const ONE: Bounds = Bounds {
     losses: 0,
     late_requests: 0,
     lags: 0,
+    min_isrs: 0,
+    levels: 0,
+    reassignments: 0,
+    several: false,
 };
 
 /// Searched on every test run.
@@ -104,20 +109,45 @@ const TESTED: [Bounds; 9] = [
     Bounds { lags: 1, ..ONE },
 ];
 
+/// The same, with settings that change.
+const SETTINGS: [Bounds; 4] = [
+    Bounds { lags: 1, min_isrs: 1, slow: 1, ..ONE },
+    Bounds { fences: 1, min_isrs: 1, ..ONE },
+    Bounds { lags: 1, levels: 2, slow: 1, ..ONE },
+    Bounds { lags: 1, reassignments: 1, slow: 1, ..ONE },
+];
+
 /// Searched by `make model`.
 const WIDE: [Bounds; 2] =
     [Bounds { crashes: 2, fences: 1, ..ONE }, Bounds { fences: 1, lags: 1, ..ONE }];
 
-fn bounds() -> Vec<Bounds> {
-    let wide = std::env::var_os("MODEL").is_some_and(|model| model == "wide");
-    if wide { WIDE.to_vec() } else { TESTED.to_vec() }
+/// The same, with settings that change.
+const WIDE_SETTINGS: [Bounds; 4] = [
+    Bounds { fences: 1, min_isrs: 1, slow: 1, several: true, ..ONE },
+    Bounds { crashes: 1, lags: 1, min_isrs: 1, slow: 1, ..ONE },
+    Bounds { fences: 1, levels: 2, slow: 1, ..ONE },
+    Bounds { fences: 1, reassignments: 1, slow: 1, ..ONE },
+];
+
+fn is_wide() -> bool {
+    std::env::var_os("MODEL").is_some_and(|model| model == "wide")
 }
 
 #[test]
 fn kip966_holds_in_every_order_of_events() {
+    holds(if is_wide() { &WIDE } else { &TESTED });
+}
+
+#[test]
+fn kip966_holds_in_every_order_of_events_and_changes_of_settings() {
+    holds(if is_wide() { &WIDE_SETTINGS } else { &SETTINGS });
+}
+
+fn holds(searched: &[Bounds]) {
     let mut reached = BTreeSet::new();
-    for bounds in bounds() {
-        let checker = Replication { bounds, gate: HwmGate::Kip966, only: None }.search();
+    for &bounds in searched {
+        let gate = (bounds.levels == 0).then_some(HwmGate::Kip966);
+        let checker = Replication { bounds, gate, only: None }.search();
         if let Some(path) = checker.discovery("invariants") {
             let last = path.last_state().violation.clone();
             panic!("{last:?} after {:?}", path.into_actions());
@@ -129,7 +159,7 @@ fn kip966_holds_in_every_order_of_events() {
 }
 
 fn counterexample(bounds: Bounds, gate: HwmGate, only: &'static str) {
-    let checker = Replication { bounds, gate, only: Some(only) }.search();
+    let checker = Replication { bounds, gate: Some(gate), only: Some(only) }.search();
     let path = checker.discovery("invariants").expect("the search found no counterexample");
     let violation = path.last_state().violation.clone();
     report(&format!("{violation:?}\nafter {:?}", path.into_actions()));

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use ackmark::protocol::controller::{
+    AlterConfigs, FeatureUpdate, Reassignment, Request, ResourceChanges,
+};
+use ackmark::protocol::metadata::{ConfigResource, ELR_FEATURE, topic_config};
 use ackmark::protocol::partition::Input;
 use ackmark::sim::invariants::Cause;
 use ackmark::sim::replica::Cargo;
 use ackmark::types::MonotonicTime;
 
-use super::cluster::{BROKERS, Cluster, LAG, Packet, id, index};
+use super::cluster::{BROKERS, Cluster, LAG, PARTITION, Packet, TOPIC_NAME, id, index};
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +27,8 @@ pub enum Step {
     DeliverTwice(usize),
     /// The next batch of metadata records is applied.
     Apply(usize),
+    /// All batches of metadata records are applied, as of one answer.
+    ApplyAll(usize),
     /// The controller fences a broker.
     Fence(usize),
     /// A broker's heartbeat gets it unfenced.
@@ -41,6 +47,12 @@ pub enum Step {
     Lag,
     /// A leader's lag timer looks.
     Tick(usize),
+    /// An operator changes min ISR.
+    SetMinIsr(usize),
+    /// An operator changes the feature level.
+    SetLevel(i16),
+    /// An operator wants so many replicas.
+    Reassign(usize),
 }
 
 impl Cluster {
@@ -66,6 +78,22 @@ impl Cluster {
         if self.left.lags > 0 {
             steps.push(Step::Lag);
         }
+        self.steps_of_operators(steps);
+    }
+
+    fn steps_of_operators(&self, steps: &mut Vec<Step>) {
+        let metadata = self.metadata();
+        let known = metadata.topic_config(TOPIC_NAME).min_isr;
+        if self.left.min_isrs > 0 {
+            steps.extend((1..=BROKERS).filter(|&value| value != known).map(Step::SetMinIsr));
+        }
+        let known = metadata.feature(ELR_FEATURE);
+        if self.left.levels > 0 {
+            steps.extend((0..=2).filter(|&level| level != known).map(Step::SetLevel));
+        }
+        if self.left.reassignments > 0 {
+            steps.extend((2..=BROKERS).map(Step::Reassign));
+        }
     }
 
     fn steps_of(&self, broker: usize, steps: &mut Vec<Step>) {
@@ -85,6 +113,10 @@ impl Cluster {
         let applied = process.metadata.end_offset();
         if self.slow[broker] && index(applied) < self.log.len() {
             steps.push(Step::Apply(broker));
+            let next = self.log_batches.iter().find(|(end, _)| *end > index(applied));
+            if self.left.several && next.is_some_and(|&(end, _)| end < self.log.len()) {
+                steps.push(Step::ApplyAll(broker));
+            }
         }
         let is_ready = registered
             .is_some_and(|it| it.epoch == process.epoch && applied > it.registration_offset);
@@ -149,6 +181,7 @@ impl Cluster {
                 }
             }
             Step::Apply(broker) => self.apply_next(broker),
+            Step::ApplyAll(broker) => self.apply_all(broker),
             Step::Fence(broker) => {
                 self.left.fences -= 1;
                 self.heartbeat(broker, true, false);
@@ -183,6 +216,24 @@ impl Cluster {
                 self.now = MonotonicTime(self.now.0).plus(2 * LAG);
             }
             Step::Tick(broker) => self.step(broker, Input::Tick, Cargo::Nothing),
+            Step::SetMinIsr(value) => {
+                self.left.min_isrs -= 1;
+                let changes = vec![(topic_config::MIN_ISR.to_owned(), Some(value.to_string()))];
+                let resource = ConfigResource::Topic(TOPIC_NAME.to_owned());
+                let resources = vec![ResourceChanges { resource, changes }];
+                let request = AlterConfigs { resources, validate_only: false };
+                self.ask(Request::AlterConfigs(request));
+            }
+            Step::SetLevel(level) => {
+                self.left.levels -= 1;
+                let update = FeatureUpdate { name: ELR_FEATURE.to_owned(), level };
+                self.ask(Request::UpdateFeature(update));
+            }
+            Step::Reassign(count) => {
+                self.left.reassignments -= 1;
+                let target = (0..count).map(id).collect();
+                self.ask(Request::Reassign(Reassignment { id: PARTITION, target }));
+            }
         }
         Cause::Other
     }

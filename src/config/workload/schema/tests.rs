@@ -58,7 +58,11 @@ fn a_fault_needs_what_the_schema_requires_and_may_be_of_each_kind() {
         };
         let written = [("kind", kind), ("target", target), ("at", "0s")].into_iter().chain(amount);
         let lines = written.filter(|(key, _)| *key != leave_out);
-        let table: String = lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
+        let mut table: String =
+            lines.map(|(key, value)| format!("{key} = \"{value}\"\n")).collect();
+        if kind == "min-isr" {
+            table.push_str("to = 1\n");
+        }
         read(&format!("name = \"n\"\n[[fault]]\n{table}"))
     };
     for kind in schema["properties"]["kind"]["enum"].as_array().expect("kinds") {
