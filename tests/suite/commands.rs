@@ -132,3 +132,30 @@ fn a_stored_result_is_printed_again() {
     let message = refused(&[text("report"), text("Cargo.toml")], 2);
     assert!(message.contains("Cargo.toml: not a result"), "{message}");
 }
+
+/// As the shell would see them: nothing is run.
+#[test]
+fn make_takes_folders_with_a_space() {
+    let targets = [
+        "run",
+        "quick",
+        "bench-floor",
+        "bench-controller",
+        "bench-engines",
+        "throughput",
+        "torture",
+        "experiments",
+        "experiment-durability",
+        "probe",
+        "ci-demo",
+        "gate-calibration",
+    ];
+    let mut make = Command::new("make");
+    make.args(["--dry-run", "DATA=a d", "OUT=a o"]).args(targets);
+    let output = make.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let commands = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(commands.matches("\"a d\"").count() >= targets.len(), "{commands}");
+    let unquoted = commands.replace("\"a d\"", "").replace("\"a o\"", "");
+    assert!(!unquoted.contains("a d") && !unquoted.contains("a o"), "{commands}");
+}

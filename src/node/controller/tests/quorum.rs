@@ -1,10 +1,12 @@
 //! Three voters: who leads, what survives, who may commit.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::cluster::{alter_partition, create_topic, created, three_brokers};
-use super::process::Client;
+use super::process::{Client, Process, config};
 use super::trio::{Trio, wait};
+use crate::node::controller::{on_event_loop, serve};
 use crate::types::{BrokerId, ErrorCode, PartitionEpoch, PartitionId, TopicId, TopicPartition};
 use crate::wire::Response;
 
@@ -152,4 +154,19 @@ fn a_quiet_quorum_keeps_its_leader() {
     let answer = client.fetch(end, 3_000, None);
     assert_eq!(answer.error, ErrorCode::None);
     assert_eq!(trio.view(active).term, term);
+}
+
+#[test]
+fn the_emptied_log_of_an_only_voter_is_told_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    Process::start(config(dir.path())).stop();
+    let log = dir.path().join("__cluster_metadata-0").join(format!("{:020}.log", 0));
+    std::fs::write(&log, b"").unwrap();
+    let ended = on_event_loop(async {
+        let started = serve(config(dir.path()), |_, _| Ok(()), std::future::ready(()));
+        tokio::time::timeout(Duration::from_secs(60), started).await.expect("an answer")
+    });
+    let error = ended.expect_err("nothing can be led").to_string();
+    assert!(error.starts_with(&format!("{}: ", log.display())), "{error}");
+    assert!(error.contains("is empty") && error.contains("restore it"), "{error}");
 }
