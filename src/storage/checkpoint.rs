@@ -199,4 +199,26 @@ mod tests {
             assert!(!error.contains("``"), "{text:?}: {error}");
         }
     }
+
+    #[test]
+    fn whatever_became_of_a_file_is_an_error_that_names_it() {
+        type Load = fn(&Path) -> Result<(), StorageError>;
+        let files: [(&str, Load); 3] = [
+            (METADATA_FILE, |directory| claim(directory, TopicId([1; 16]))),
+            (EPOCHS_FILE, |directory| load_epochs(directory).map(drop)),
+            (RECOVERY_POINT_FILE, |directory| load_recovery_point(directory).map(drop)),
+        ];
+        for (name, load) in files {
+            for bytes in [Some(&b""[..]), Some(b"0"), Some(b"0\n\xff\n"), None] {
+                let directory = tempfile::tempdir().expect("a directory");
+                let path = directory.path().join(name);
+                match bytes {
+                    Some(bytes) => fs::write(&path, bytes).expect("written"),
+                    None => fs::create_dir(&path).expect("created"),
+                }
+                let error = load(directory.path()).expect_err(name).to_string();
+                assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+            }
+        }
+    }
 }

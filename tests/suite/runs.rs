@@ -185,7 +185,7 @@ fn every_way_to_replicate_acknowledges_and_is_named_in_the_result() {
     );
     for cell in &result.cells {
         let (counts, factors) = (&cell.counts, &cell.factors);
-        assert!(counts.acknowledged_records > 10, "{}: {counts:?}", cell.name);
+        assert!(counts.acknowledged_records > 0, "{}: {counts:?}", cell.name);
         assert_eq!(counts.unanswered_records, 0, "{}", cell.name);
         assert_eq!(cell.reconciliation.anomaly_count, 0, "{}", cell.name);
         assert_eq!((factors.commit_pipeline_depth, &*factors.commit_delay), (2, "2ms"));
