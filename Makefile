@@ -32,11 +32,11 @@ help:
 
 # measure acks 1 and all under every durability mode, in under two minutes
 run: build
-	$(ACKMARK) run --data $(DATA) --out $(OUT)
+	$(ACKMARK) run --data "$(DATA)" --out "$(OUT)"
 
 # the same cells, about a second each
 quick: build
-	$(ACKMARK) run --quick --data $(DATA) --out $(OUT)
+	$(ACKMARK) run --quick --data "$(DATA)" --out "$(OUT)"
 
 # run all tests; those that start clusters one at a time: each alone has more processes than CPUs
 test:
@@ -75,44 +75,44 @@ bench:
 
 # set the log writer against fio on the same file pattern; needs fio
 bench-floor: build
-	$(ACKMARK) bench-floor --data $(DATA)
+	$(ACKMARK) bench-floor --data "$(DATA)"
 
 # set the controller path against a sync and a round trip alone
 bench-controller: build
-	$(ACKMARK) bench-controller --data $(DATA)
+	$(ACKMARK) bench-controller --data "$(DATA)"
 
 # compare the uring and glommio engines
 bench-engines: build
-	$(ACKMARK) run fixtures/workloads/engines.toml --data $(DATA) --out $(OUT)
+	$(ACKMARK) run fixtures/workloads/engines.toml --data "$(DATA)" --out "$(OUT)"
 
 # fill every window: bytes per second over all replicas, and the memory it takes
 throughput: build
-	$(ACKMARK) run fixtures/workloads/throughput.toml --data $(DATA) --out $(OUT)
+	$(ACKMARK) run fixtures/workloads/throughput.toml --data "$(DATA)" --out "$(OUT)"
 
 # random faults for ten minutes: nothing acknowledged may be lost; SEED=n
 torture: build
-	$(ACKMARK) torture --minutes 10 --seed $(SEED) --data $(DATA)
+	$(ACKMARK) torture --minutes 10 --seed $(SEED) --data "$(DATA)"
 
 # run all experiments of docs/experiments into results/experiments; QUICK=1 for a look
 experiments: build
-	ACKMARK=$(ACKMARK) DATA=$(DATA) QUICK=$(QUICK) scripts/experiments.sh $(EXPERIMENTS)
+	ACKMARK=$(ACKMARK) DATA="$(DATA)" QUICK=$(QUICK) scripts/experiments.sh $(EXPERIMENTS)
 
 experiment-%: build
-	ACKMARK=$(ACKMARK) DATA=$(DATA) QUICK=$(QUICK) scripts/experiments.sh $*
+	ACKMARK=$(ACKMARK) DATA="$(DATA)" QUICK=$(QUICK) scripts/experiments.sh $*
 
 # show what this machine and directory are, and the directory's own speed
 probe: build
-	$(ACKMARK) probe $(DATA)
+	$(ACKMARK) probe "$(DATA)"
 
 # go through a CI job on a small workload: baseline, run, gate, trend, exports
 ci-demo: build
-	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/ci_demo.sh
+	ACKMARK=$(ACKMARK) DATA="$(DATA)" scripts/ci_demo.sh
 
 # show how often the gate is wrong: 40 pairs of equals, 20 with one side slowed down (20 minutes)
 gate-calibration: build
 	rm -f target/gate-calibration.csv
-	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/gate_calibration.sh aa 40 target/gate-calibration.csv
-	ACKMARK=$(ACKMARK) DATA=$(DATA) scripts/gate_calibration.sh slow 20 target/gate-calibration.csv
+	ACKMARK=$(ACKMARK) DATA="$(DATA)" scripts/gate_calibration.sh aa 40 target/gate-calibration.csv
+	ACKMARK=$(ACKMARK) DATA="$(DATA)" scripts/gate_calibration.sh slow 20 target/gate-calibration.csv
 	scripts/gate_calibration.sh summary target/gate-calibration.csv
 
 # open the histograms with HdrHistogram's Python package (installs it below target/)

@@ -53,7 +53,12 @@ pub struct Failure {
 impl Failure {
     /// Something that was typed or named cannot be used.
     pub fn usage(error: &dyn Error) -> Failure {
-        Failure { exit: Exit::Usage, message: with_sources(error) }
+        Failure::unusable(with_sources(error))
+    }
+
+    /// As [`Failure::usage`], in words.
+    pub fn unusable(message: String) -> Failure {
+        Failure { exit: Exit::Usage, message }
     }
 
     /// Something failed that had begun.

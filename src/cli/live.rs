@@ -28,6 +28,21 @@ impl LiveArguments {
         self.metrics_listen.filter(|address| address.port() != 0)
     }
 
+    /// Refuses an address that leaves no room for the ports of `nodes` nodes after it.
+    pub fn check(&self, nodes: usize) -> Result<(), Failure> {
+        let Some(address) = self.nodes_listen_after() else { return Ok(()) };
+        let last = usize::from(address.port()) + nodes;
+        if last <= usize::from(u16::MAX) {
+            return Ok(());
+        }
+        let highest = usize::from(u16::MAX).saturating_sub(nodes);
+        Err(Failure::unusable(format!(
+            "--metrics-listen {address}: the {nodes} nodes need the ports up to {last}, and the \
+             highest there is is {}: use port {highest} or a lower one, or 0 for the run alone",
+            u16::MAX
+        )))
+    }
+
     /// Begins to show a run of `workload`.
     pub fn start(&self, workload: &Workload) -> Result<Live, Failure> {
         let settings = Settings {

@@ -28,6 +28,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::fs::FileType;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use self::exit::Failure;
@@ -126,11 +127,25 @@ fn say(text: &str) {
 /// Text on standard output. A reader that went away (`| head`) or a terminal that hung up is no
 /// failure.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match print_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe && !signals::is_hung_up() => {
             Err(Failure::invalid(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }
+}
+
+/// Text on standard output, where a reader that went away is one.
+fn print_all(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Whether standard output is kept or read by anybody. One that was closed is the null device by
+/// now: the standard library puts it there before `main`, and writing to it succeeds.
+fn is_output_read() -> bool {
+    let null = rustix::fs::stat("/dev/null").map(|null| null.st_rdev);
+    rustix::fs::fstat(io::stdout()).is_ok_and(|out| {
+        !FileType::from_raw_mode(out.st_mode).is_char_device() || null != Ok(out.st_rdev)
+    })
 }

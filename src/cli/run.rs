@@ -57,6 +57,7 @@ pub(super) fn engine_parser() -> impl TypedValueParser<Value = EngineKind> {
 pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let stop = signals::stop_flag()?;
     let workload = workload(arguments)?;
+    arguments.live.check(workload.cluster.brokers + workload.cluster.controllers)?;
     folder::prepare(&arguments.out, &workload.name).map_err(|error| Failure::usage(&error))?;
     if cfg!(debug_assertions) {
         super::say("ackmark: debug build: figures are not valid; use a release build");
@@ -76,21 +77,17 @@ pub fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     finish(&arguments.out, &time::folder_name(started), &outcome.map_err(failure)?)
 }
 
-/// Stores and prints a result. One that cannot be stored is printed whole instead: a measurement is
-/// never lost to a full disk.
+/// Stores and prints a result. One that cannot be stored where it was asked for is kept elsewhere
+/// and printed whole: a measurement is never lost to a full disk.
 pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit, Failure> {
-    let stored = folder::write(out, folder_name, result);
-    if stored.is_err() {
-        let json = serde_json::to_string(result)
-            .map_err(|error| Failure::invalid(format!("cannot write the result down: {error}")))?;
-        super::print(&format!("{json}\n"))?;
-    }
-    super::print(&super::report::on_terminal(result))?;
-    let folder = stored.map_err(|error| {
-        let reason = with_sources(&error);
-        Failure::invalid(format!("{reason}; the result is on standard output, in its first line"))
-    })?;
+    let folder = match folder::write(out, folder_name, result) {
+        Ok(folder) => folder,
+        Err(error) => return Err(keep_elsewhere(folder_name, result, with_sources(&error))),
+    };
+    // What was stored is said even if nobody takes the report.
+    let printed = super::print(&super::report::on_terminal(result));
     super::say(&format!("stored in {}", folder.display()));
+    printed?;
     let violations = violations(result);
     violations.iter().for_each(|sentence| super::say(&format!("data is wrong: {sentence}")));
     Ok(match (result.is_interrupted(), is_valid(result)) {
@@ -99,6 +96,31 @@ pub fn finish(out: &Path, folder_name: &str, result: &RunResult) -> Result<Exit,
         (false, true) => Exit::Done,
         (false, false) => Exit::Invalid,
     })
+}
+
+/// On standard output if somebody reads it, else in the temporary directory, else among the errors.
+fn keep_elsewhere(folder_name: &str, result: &RunResult, reason: String) -> Failure {
+    let json = match serde_json::to_string(result) {
+        Ok(json) => json,
+        Err(error) => {
+            return Failure::invalid(format!("{reason}; cannot write the result down: {error}"));
+        }
+    };
+    if super::is_output_read() && super::print_all(&format!("{json}\n")).is_ok() {
+        // The result is out; a report that does not follow it loses nothing.
+        let _ = super::print(&super::report::on_terminal(result));
+        let place = "the result is on standard output, in its first line";
+        return Failure::invalid(format!("{reason}; {place}"));
+    }
+    let temporary = std::env::temp_dir().join("ackmark-results");
+    let place = match folder::write(&temporary, folder_name, result) {
+        Ok(folder) => format!("the result is in {}", folder.display()),
+        Err(error) => {
+            super::say(&json);
+            format!("{}; the result is in the line before this", with_sources(&error))
+        }
+    };
+    Failure::invalid(format!("{reason}; standard output takes none; {place}"))
 }
 
 /// What the checker found broken, with cell and repeat.

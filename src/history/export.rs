@@ -124,10 +124,9 @@ fn prometheus(entry: &Entry) -> String {
             add("ackmark_records_per_second", "Records achieved per second.", labels, figure.value);
             continue;
         };
-        let quantile = quantile(percentile);
         let labels =
-            labels(&[("cell", &cell.name), ("endpoint", endpoint), ("quantile", &quantile)]);
-        let help = "Latency from the intended send time, by quantile.";
+            labels(&[("cell", &cell.name), ("endpoint", endpoint), ("percentile", percentile)]);
+        let help = "Latency from the intended send time, by percentile.";
         add("ackmark_latency_seconds", help, labels, figure.value / 1e9);
     }
     let run = labels(&[
@@ -142,12 +141,6 @@ fn prometheus(entry: &Entry) -> String {
         format!("# HELP {name} {help}\n# TYPE {name} gauge\n{}", lines.concat())
     };
     metrics.into_iter().map(group).collect()
-}
-
-/// `99.9` → `0.999`, by moving the point: no rounding.
-fn quantile(percentile: &str) -> String {
-    let digits: String = percentile.chars().filter(|c| *c != '.').collect();
-    format!("0.{}", digits.trim_end_matches('0'))
 }
 
 /// Backslash, double quote and line feed, as the exposition format asks.

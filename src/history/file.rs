@@ -62,13 +62,15 @@ pub fn workloads(folder: &Path) -> Result<Vec<String>, HistoryError> {
 /// # Errors
 /// [`HistoryError`]
 pub fn load(file: &Path) -> Result<History, HistoryError> {
-    let text = match fs::read_to_string(file) {
+    let bytes = match fs::read(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(History::default()),
         other => other.map_err(failed("read", file))?,
     };
     let mut history = History::default();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
-        match serde_json::from_str::<Entry>(line) {
+    // Bytes, not text: one that is not UTF-8 damages its own line only.
+    let lines = bytes.split(|&byte| byte == b'\n').enumerate();
+    for (index, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
+        match serde_json::from_slice::<Entry>(line) {
             Ok(entry) if entry.history_version == HISTORY_VERSION => history.entries.push(entry),
             Ok(entry) => history.complaints.push(format!(
                 "{}:{}: history_version = {}: must be {HISTORY_VERSION}; skipped",

@@ -140,11 +140,14 @@ impl<'a> Lines<'a> {
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, StorageError> {
         self.line += 1;
-        let found = self.lines.next().unwrap_or_default();
-        parse(found).ok_or_else(|| StorageError::Checkpoint {
+        let found = self.lines.next();
+        found.and_then(parse).ok_or_else(|| StorageError::Checkpoint {
             path: self.path.to_path_buf(),
             line: self.line,
-            problem: format!("`{found}` is not {expected}"),
+            problem: match found {
+                Some(found) => format!("`{found}` is not {expected}"),
+                None => format!("the file ends where {expected} belongs"),
+            },
         })
     }
 }
@@ -182,6 +185,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(EPOCHS_FILE);
         for (text, line) in [
+            ("", 1),
+            ("0\n", 2),
             ("1\n0\n", 1),
             ("0\nx\n", 2),
             ("0\n1\n", 3),
@@ -190,7 +195,30 @@ mod tests {
         ] {
             fs::write(&path, text).expect("written");
             let error = load_epochs(directory.path()).expect_err(text).to_string();
-            assert!(error.contains(&format!("line {line}:")), "{text:?}: {error}");
+            assert!(error.contains(&format!("{EPOCHS_FILE}: line {line}:")), "{text:?}: {error}");
+            assert!(!error.contains("``"), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn whatever_became_of_a_file_is_an_error_that_names_it() {
+        type Load = fn(&Path) -> Result<(), StorageError>;
+        let files: [(&str, Load); 3] = [
+            (METADATA_FILE, |directory| claim(directory, TopicId([1; 16]))),
+            (EPOCHS_FILE, |directory| load_epochs(directory).map(drop)),
+            (RECOVERY_POINT_FILE, |directory| load_recovery_point(directory).map(drop)),
+        ];
+        for (name, load) in files {
+            for bytes in [Some(&b""[..]), Some(b"0"), Some(b"0\n\xff\n"), None] {
+                let directory = tempfile::tempdir().expect("a directory");
+                let path = directory.path().join(name);
+                match bytes {
+                    Some(bytes) => fs::write(&path, bytes).expect("written"),
+                    None => fs::create_dir(&path).expect("created"),
+                }
+                let error = load(directory.path()).expect_err(name).to_string();
+                assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ const PRODUCE_VERSION: i16 = 9;
 
 fn connect(cluster: &Cluster) -> TcpStream {
     let stream = TcpStream::connect(cluster.address(1)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream
 }
 

@@ -411,13 +411,13 @@ pub fn small_cell(topic: &str, acks: Acks) -> CellSpec {
         seed: 11,
         warmup: Duration::from_millis(100),
         duration: Duration::from_millis(900),
-        drain_timeout: Duration::from_secs(20),
+        drain_timeout: Duration::from_secs(60),
         consume: true,
         keep_acknowledgements: true,
         keep_history: false,
         retry: Retry::Never,
         request_timeout: Duration::from_secs(10),
-        setup_timeout: Duration::from_secs(30),
+        setup_timeout: Duration::from_secs(60),
         injected_slowdown: 0.0,
     }
 }

@@ -132,3 +132,69 @@ fn a_stored_result_is_printed_again() {
     let message = refused(&[text("report"), text("Cargo.toml")], 2);
     assert!(message.contains("Cargo.toml: not a result"), "{message}");
 }
+
+/// Every kind of file that is handed to the program, after whatever can happen to one.
+#[test]
+fn a_damaged_file_is_named_in_one_message() {
+    let node = "node_id = 1\ncluster_id = \"c\"\nlisten = \"127.0.0.1:0\"\ndata_dir = \"d\"\n";
+    let broker = format!("{node}controllers = \"127.0.0.1:9093\"\n[log]\ndurability = \"fsync\"\n");
+    let result = fs::read("fixtures/results/v1/paced.json").unwrap();
+    let workload = fs::read("fixtures/workloads/gate.toml").unwrap();
+    let kinds: [(&[&str], &[u8]); 7] = [
+        (&["run"], &workload),
+        (&["drive", "--bootstrap", "127.0.0.1:1"], &workload),
+        (&["broker", "--config"], broker.as_bytes()),
+        (&["controller", "--config"], node.as_bytes()),
+        (&["report"], &result),
+        (&["compare", "fixtures/results/v1/paced.json"], &result),
+        (&["trend"], &result),
+    ];
+    for (command, whole) in kinds {
+        let half = whole.len() / 2;
+        let no_text = [&whole[..half], &b"\xff"[..], &whole[half..]].concat();
+        let mut damages = vec![Some(&b""[..]), Some(&no_text), None];
+        // Half of a workload may be one.
+        if whole != workload {
+            damages.push(Some(&whole[..half]));
+        }
+        for damage in damages {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("damaged");
+            match damage {
+                Some(bytes) => fs::write(&file, bytes).unwrap(),
+                None => fs::create_dir(&file).unwrap(),
+            }
+            let mut arguments: Vec<&OsStr> = command.iter().map(|word| text(word)).collect();
+            arguments.push(file.as_os_str());
+            let message = refused(&arguments, 2);
+            assert!(message.contains(&*file.to_string_lossy()), "{command:?}: {message}");
+        }
+    }
+}
+
+/// As the shell would see them: nothing is run.
+#[test]
+fn make_takes_folders_with_a_space() {
+    let targets = [
+        "run",
+        "quick",
+        "bench-floor",
+        "bench-controller",
+        "bench-engines",
+        "throughput",
+        "torture",
+        "experiments",
+        "experiment-durability",
+        "probe",
+        "ci-demo",
+        "gate-calibration",
+    ];
+    let mut make = Command::new("make");
+    make.args(["--dry-run", "DATA=a d", "OUT=a o"]).args(targets);
+    let output = make.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    let commands = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(commands.matches("\"a d\"").count() >= targets.len(), "{commands}");
+    let unquoted = commands.replace("\"a d\"", "").replace("\"a o\"", "");
+    assert!(!unquoted.contains("a d") && !unquoted.contains("a o"), "{commands}");
+}

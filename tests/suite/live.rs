@@ -66,10 +66,13 @@ fn until<T>(what: &str, ready: impl FnMut() -> Option<T>) -> T {
     patiently(ready).unwrap_or_else(|| panic!("{what} did not come"))
 }
 
+const REQUEST: &[u8] =
+    b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: application/openmetrics-text\r\n\r\n";
+
 /// The text at `http://ADDRESS/metrics`, if somebody serves it.
 fn scrape(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").ok()?;
+    stream.write_all(REQUEST).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
@@ -208,6 +211,22 @@ fn queried(dashboard: &Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
+fn nodes_without_a_port_for_metrics_are_refused_before_the_run() {
+    let folder = folder("duration = \"300ms\"");
+    let output = command(folder.path())
+        .args(["--metrics-listen", "127.0.0.1:65532"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("--metrics-listen 127.0.0.1:65532"), "{errors}");
+    assert!(errors.contains("up to 65536") && errors.contains("port 65531"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
 fn driver_brokers_and_controller_serve_what_the_dashboard_shows() {
     let base = free_ports();
     let at = |number: u16| format!("127.0.0.1:{}", base + number);
@@ -222,6 +241,7 @@ fn driver_brokers_and_controller_serve_what_the_dashboard_shows() {
     let mut served = BTreeSet::new();
     for number in 0..5 {
         series(&scrape(&at(number)).expect("every process serves metrics"), &mut served);
+        crate::metrics::lint(at(number).parse().unwrap());
     }
     let text = fs::read_to_string("docs/grafana/ackmark.json").unwrap();
     let mut shown = BTreeSet::new();
@@ -307,36 +327,58 @@ fn a_run_stopped_at_its_end_is_either_whole_or_marked() {
     }
 }
 
+/// Runs where a disk for results is full, with `redirect` in the shell that starts it. `None` where
+/// nothing can be mounted.
+fn on_a_full_disk(folder: &Path, redirect: &str) -> Option<(String, String)> {
+    fs::create_dir(folder.join("out")).unwrap();
+    fs::create_dir(folder.join("tmp")).unwrap();
+    let script = format!("mount -t tmpfs -o size=16k none out && exec \"$@\" {redirect}");
+    // A mount namespace of its own: nothing is left to unmount.
+    let output = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c", &script, "sh"])
+        .args([env!("CARGO_BIN_EXE_ackmark"), "run", "t.toml", "--data", "data", "--out", "out"])
+        .env("TMPDIR", folder.join("tmp"))
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    if errors.contains("unshare") || errors.contains("mount:") {
+        eprintln!("SKIPPED: no mount namespace here: {errors}");
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(errors.lines().last().unwrap().contains("No space left on device"), "{errors}");
+    Some((String::from_utf8(output.stdout).unwrap(), errors))
+}
+
+fn assert_whole(result: &RunResult) {
+    assert_eq!(result.status, Status::Complete);
+    let counts = &result.cells[0].counts;
+    assert!(counts.acknowledged_records > 0, "{counts:?}");
+    assert_eq!(counts.acknowledged_records, counts.sent_records);
+}
+
 #[test]
 fn a_full_disk_for_results_loses_nothing() {
     let folder = folder("warmup = \"50ms\"\nduration = \"300ms\"\nrepeats = 1");
-    fs::create_dir(folder.path().join("out")).unwrap();
-    let script = "mount -t tmpfs -o size=16k none out && exec \"$@\"";
-    // A mount namespace of its own: nothing is left to unmount.
-    let output = Command::new("unshare")
-        .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
-        .args([env!("CARGO_BIN_EXE_ackmark"), "run", "t.toml", "--data", "data", "--out", "out"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if errors.contains("unshare") || errors.contains("mount:") {
-        println!("SKIPPED: no mount namespace here: {errors}");
-        return;
-    }
-    assert_eq!(output.status.code(), Some(3), "{errors}");
+    let Some((printed, errors)) = on_a_full_disk(folder.path(), "") else { return };
     let last = errors.lines().last().unwrap();
-    assert!(last.contains("No space left on device"), "{last}");
     assert!(last.contains("the result is on standard output"), "{last}");
-    let printed = String::from_utf8(output.stdout).unwrap();
     let (json, report) = printed.split_once('\n').unwrap();
-    let result: RunResult = serde_json::from_str(json).unwrap();
-    assert_eq!(result.status, Status::Complete);
-    let counts = &result.cells[0].counts;
-    // Of 150 due, a late driver counts a few to the warm-up.
-    assert!(counts.acknowledged_records > 100, "{counts:?}");
-    assert_eq!(counts.acknowledged_records, counts.sent_records);
+    assert_whole(&serde_json::from_str(json).unwrap());
     assert!(report.contains("where the ack p50 went"), "{report}");
+}
+
+#[test]
+fn a_full_disk_for_results_and_no_standard_output_lose_nothing() {
+    for redirect in [">&-", ">/dev/full"] {
+        let folder = folder("warmup = \"50ms\"\nduration = \"300ms\"\nrepeats = 1");
+        let Some((_, errors)) = on_a_full_disk(folder.path(), redirect) else { return };
+        let last = errors.lines().last().unwrap();
+        let (_, kept) = last.split_once("the result is in ").expect(last);
+        assert!(Path::new(kept).starts_with(folder.path().join("tmp")), "{last}");
+        assert_whole(&folder::load(Path::new(kept)).unwrap());
+    }
 }
 
 #[test]

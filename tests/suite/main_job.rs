@@ -6,7 +6,7 @@ use std::time::Duration;
 use ackmark::driver::spec::{CellSpec, Retry};
 use ackmark::types::{Acks, DurabilityMode, EngineKind, Flush};
 
-use crate::cluster::{Cluster, Shape, small_cell};
+use crate::cluster::{Cluster, Shape, small_cell, wait};
 
 const MODES: [DurabilityMode; 6] = [
     DurabilityMode::PageCache,
@@ -58,7 +58,7 @@ fn survives_the_death_of(victim: i32, engine: EngineKind) {
     let mut cluster = Cluster::start(Shape { engine, ..Shape::plain(DurabilityMode::DirectDsync) });
     let spec = CellSpec {
         retry: Retry::UntilAcknowledged,
-        duration: Duration::from_secs(6),
+        duration: Duration::from_secs(4),
         request_timeout: Duration::from_secs(2),
         ..small_cell("survives", Acks::All)
     };
@@ -69,7 +69,11 @@ fn survives_the_death_of(victim: i32, engine: EngineKind) {
             let stop = std::sync::atomic::AtomicBool::new(false);
             ackmark::driver::run::run_cell(address, &spec, &stop, &mut |_| {})
         });
-        thread::sleep(Duration::from_millis(1500));
+        // With a broker dead the topic could not be created.
+        wait("the topic", || {
+            !cluster.ask(bootstrap, &["topics", "--describe"])["topics"][0].is_null()
+        });
+        thread::sleep(Duration::from_millis(1000));
         cluster.kill_broker(victim);
         thread::sleep(Duration::from_millis(1000));
         cluster.restart_broker(victim);

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -28,10 +29,10 @@ pub struct Metrics(String);
 
 impl Metrics {
     pub fn scrape(address: SocketAddr) -> Metrics {
-        let answer = get(address, "/metrics");
+        let answer = get(address, "Accept: application/openmetrics-text\r\n");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-        assert!(head.contains("application/openmetrics-text"), "{head}");
+        assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
         assert!(body.ends_with("# EOF\n"), "{body}");
         Metrics(body.to_owned())
     }
@@ -49,10 +50,34 @@ impl Metrics {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> String {
+/// Asks Prometheus' own linter, if it is here, about what is served to whoever accepts anything.
+pub fn lint(address: SocketAddr) {
+    let answer = get(address, "");
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(body.contains("# TYPE "), "{answer}");
+    let promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match promtool {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return eprintln!("SKIPPED: no promtool here (Debian: prometheus)");
+        }
+        other => other.unwrap(),
+    };
+    promtool.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(output.status.success() && said.is_empty(), "{said}\nabout\n{body}");
+}
+
+fn get(address: SocketAddr, accept: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\n{accept}Host: {address}\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -130,14 +155,14 @@ fn wait_for(cluster: &Cluster, name: &str, expected: f64) {
 
 /// A follower comes and goes, then both die. Gives the leader.
 fn under_load(cluster: &mut Cluster) -> i32 {
-    wait_for(cluster, "kafka_replication_electable_replicas_count", 3.0);
+    wait_for(cluster, "kafka_replication_electable_replicas", 3.0);
     for (name, expected) in [
-        ("kafka_replication_unclean_recovery_partitions_count", 0.0),
-        ("kafka_replication_paused_partitions_count", 0.0),
-        ("kafka_controller_offline_partitions_count", 0.0),
-        ("kafka_controller_under_min_isr_partitions_count", 0.0),
-        ("kafka_controller_active_broker_count", 3.0),
-        ("kafka_controller_fenced_broker_count", 0.0),
+        ("kafka_replication_unclean_recovery_partitions", 0.0),
+        ("kafka_replication_paused_partitions", 0.0),
+        ("kafka_controller_offline_partitions", 0.0),
+        ("kafka_controller_under_min_isr_partitions", 0.0),
+        ("kafka_controller_active_brokers", 3.0),
+        ("kafka_controller_fenced_brokers", 0.0),
         ("ackmark_controller_active_controller", 1.0),
         ("ackmark_controller_metadata_leader_epoch", 1.0),
     ] {
@@ -170,12 +195,12 @@ fn under_load(cluster: &mut Cluster) -> i32 {
 
     // Under min ISR, what acks=1 writes waits for the high watermark.
     cluster.kill_broker(second);
-    wait_for(cluster, "kafka_replication_electable_replicas_count", 2.0);
+    wait_for(cluster, "kafka_replication_electable_replicas", 2.0);
     cluster.kill_broker(first);
-    wait_for(cluster, "kafka_controller_under_min_isr_partitions_count", 1.0);
+    wait_for(cluster, "kafka_controller_under_min_isr_partitions", 1.0);
     // The first is in the ELR now.
-    wait_for(cluster, "kafka_replication_electable_replicas_count", 2.0);
-    wait_for(cluster, "kafka_controller_fenced_broker_count", 2.0);
+    wait_for(cluster, "kafka_replication_electable_replicas", 2.0);
+    wait_for(cluster, "kafka_controller_fenced_brokers", 2.0);
     wait("under min ISR at the leader", || of_leader(cluster, "under_min_isr") == 1.0);
     wait("a stalled high watermark", || of_leader(cluster, "hwm_stalled") == 1.0);
     wait("stall time", || of_leader(cluster, "hwm_stall_seconds_total") > 0.0);
@@ -186,18 +211,18 @@ fn under_load(cluster: &mut Cluster) -> i32 {
 /// recovery waits for all that may have been the last to, and under Manual for an operator.
 fn without_a_leader(cluster: &mut Cluster, leader: i32) {
     cluster.kill_broker(leader);
-    wait_for(cluster, "kafka_controller_offline_partitions_count", 1.0);
+    wait_for(cluster, "kafka_controller_offline_partitions", 1.0);
     cluster.restart_broker(leader);
-    wait_for(cluster, "kafka_replication_electable_replicas_count", 1.0);
+    wait_for(cluster, "kafka_replication_electable_replicas", 1.0);
     cluster.kill_broker(leader);
     let [first, second] = followers(leader);
     cluster.restart_broker(first);
-    wait_for(cluster, "kafka_replication_unclean_recovery_partitions_count", 1.0);
+    wait_for(cluster, "kafka_replication_unclean_recovery_partitions", 1.0);
     let manual = "unclean.recovery.strategy=Manual";
     cluster.ask(first, &["topics", "--alter", "--topic", TOPIC, "--config", manual]);
     cluster.restart_broker(leader);
     cluster.restart_broker(second);
-    wait_for(cluster, "kafka_replication_unclean_recovery_partitions_count", 0.0);
-    wait_for(cluster, "kafka_replication_paused_partitions_count", 1.0);
-    wait_for(cluster, "kafka_replication_electable_replicas_count", 0.0);
+    wait_for(cluster, "kafka_replication_unclean_recovery_partitions", 0.0);
+    wait_for(cluster, "kafka_replication_paused_partitions", 1.0);
+    wait_for(cluster, "kafka_replication_electable_replicas", 0.0);
 }

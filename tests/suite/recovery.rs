@@ -163,7 +163,7 @@ fn everybody_comes_back(cluster: &Cluster, bystander: SocketAddr) {
         let paused = json!({ "leader": null, "isr": [], "elr": [], "last_known_elr": [1, 2] });
         wait_until(bystander, topic, &paused);
     }
-    let paused = || metric(cluster.metrics_address(), "kafka_replication_paused_partitions_count");
+    let paused = || metric(cluster.metrics_address(), "kafka_replication_paused_partitions");
     wait_for("the paused partitions in the metric", || (paused() == MANUAL as u64).then_some(()));
     let led = |topic: &str| wait_for("a leader", || described(bystander, topic)["leader"].as_i64());
     let balanced = led("balanced");

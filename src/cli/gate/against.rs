@@ -220,7 +220,8 @@ fn only_folder(folder: &Path) -> Option<PathBuf> {
 }
 
 fn run_failed(program: &Path, status: ExitStatus, words: &Path) -> Failure {
-    let text = fs::read_to_string(words).unwrap_or_default();
+    let text = fs::read(words).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines[lines.len().saturating_sub(LAST_WORDS)..].join("\n  ");
     let how = match (status.code(), status.signal()) {

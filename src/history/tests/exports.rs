@@ -105,11 +105,11 @@ fn prometheus_text() {
     assert!(
         text.contains(
             "ackmark_latency_seconds{workload=\"nightly\",cell=\"a\\\\b \\\"c\\\"\\nd\",\
-             endpoint=\"consumed\",quantile=\"0.999\"} 0.0009\n"
+             endpoint=\"consumed\",percentile=\"99.9\"} 0.0009\n"
         ),
         "{text}"
     );
-    assert!(text.contains("quantile=\"0.5\"} 0.0001\n"), "{text}");
+    assert!(text.contains("percentile=\"50\"} 0.0001\n"), "{text}");
     assert!(text.contains("ackmark_run_info{"), "{text}");
 }
 

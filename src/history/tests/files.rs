@@ -44,6 +44,21 @@ fn a_torn_line_is_complained_about_and_harms_no_other() {
 }
 
 #[test]
+fn a_byte_that_is_no_text_damages_its_own_line_only() {
+    let folder = tempfile::tempdir().unwrap();
+    (0..3).for_each(|day| assert!(append(folder.path(), &entry(day, 100.0)).unwrap()));
+    let file = path(folder.path(), "nightly");
+    let mut bytes = fs::read(&file).unwrap();
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes[second + 3] = 0xff;
+    fs::write(&file, bytes).unwrap();
+    let history = load(&file).unwrap();
+    assert_eq!(history.entries, [entry(0, 100.0), entry(2, 100.0)]);
+    assert_eq!(history.complaints.len(), 1);
+    assert!(history.complaints[0].contains("nightly.jsonl:2: not a line of history"));
+}
+
+#[test]
 fn no_file_is_an_empty_history() {
     let folder = tempfile::tempdir().unwrap();
     assert!(load(&path(folder.path(), "none")).unwrap().entries.is_empty());

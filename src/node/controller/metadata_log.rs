@@ -313,6 +313,11 @@ impl MetadataLog {
         self.entries.front().map_or(self.next_index(), |entry| entry.id.index)
     }
 
+    /// The file that takes the next entry.
+    pub fn active_path(&self) -> &Path {
+        &self.active().path
+    }
+
     fn active(&self) -> &Segment {
         &self.segments[self.segments.len() - 1]
     }

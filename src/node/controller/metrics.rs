@@ -213,32 +213,28 @@ impl Partitions {
     fn register(&self, registry: &mut Registry, recoveries: usize) {
         for (name, help, value) in [
             (
-                "kafka_replication_electable_replicas_count",
+                "kafka_replication_electable_replicas",
                 "Members of ISR and ELR of all partitions",
                 self.electable_replicas,
             ),
             (
-                "kafka_replication_unclean_recovery_partitions_count",
+                "kafka_replication_unclean_recovery_partitions",
                 "Partitions being recovered from their replicas' logs",
                 recoveries,
             ),
             (
-                "kafka_replication_paused_partitions_count",
+                "kafka_replication_paused_partitions",
                 "Partitions without leader, ISR and ELR that wait for an operator",
                 self.paused,
             ),
+            ("kafka_controller_offline_partitions", "Partitions without leader", self.offline),
             (
-                "kafka_controller_offline_partitions_count",
-                "Partitions without leader",
-                self.offline,
-            ),
-            (
-                "kafka_controller_under_min_isr_partitions_count",
+                "kafka_controller_under_min_isr_partitions",
                 "Partitions whose ISR is under the effective min ISR",
                 self.under_min_isr,
             ),
-            ("kafka_controller_active_broker_count", "Active brokers", self.brokers_active),
-            ("kafka_controller_fenced_broker_count", "Fenced brokers", self.brokers_fenced),
+            ("kafka_controller_active_brokers", "Active brokers", self.brokers_active),
+            ("kafka_controller_fenced_brokers", "Fenced brokers", self.brokers_fenced),
         ] {
             registry.register(name, help, ConstGauge::new(value as i64));
         }

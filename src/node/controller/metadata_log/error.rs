@@ -60,6 +60,16 @@ pub enum MetadataLogError {
         /// Index after the last entry before it.
         expected: u64,
     },
+    /// The only voter has voted, which it does after its first entry is durable, and has none.
+    #[error(
+        "{}: the metadata log is empty, but its controller has led before: the file was emptied or \
+         lost; restore it, or begin a new cluster in empty data directories",
+        path.display()
+    )]
+    Emptied {
+        /// The file that takes the next entry.
+        path: PathBuf,
+    },
     /// A batch is whole, but a record in it is none of ours.
     #[error("{}: record at offset {offset}: {source}", path.display())]
     Record {

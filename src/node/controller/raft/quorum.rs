@@ -130,6 +130,9 @@ impl Quorum {
     ) -> Result<(Quorum, Recovery), QuorumError> {
         let node = node_id(config.node_id);
         let (voter, recovery) = Voter::open(node, &config.data_dir)?;
+        if config.voters.len() < 2 {
+            voter.check_not_emptied()?;
+        }
         let voter = Rc::new(voter);
         let mut addresses: BTreeMap<_, _> =
             config.voters.iter().map(|&(id, address)| (node_id(id), address)).collect();

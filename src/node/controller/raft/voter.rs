@@ -100,6 +100,15 @@ impl Voter {
         Ok((voter, recovery))
     }
 
+    /// For a voter without others: nobody could elect it, and nobody holds its entries.
+    pub(super) fn check_not_emptied(&self) -> Result<(), MetadataLogError> {
+        let log = self.log.borrow();
+        if self.vote.borrow().read().is_some() && log.last().is_none() {
+            return Err(MetadataLogError::Emptied { path: log.active_path().to_owned() });
+        }
+        Ok(())
+    }
+
     /// Makes everything pushed durable.
     pub(super) fn flush(&self) -> Result<(), MetadataLogError> {
         self.log.borrow_mut().flush()

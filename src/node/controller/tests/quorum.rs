@@ -1,13 +1,18 @@
 //! Three voters: who leads, what survives, who may commit.
 
 use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
 
 use super::cluster::{alter_partition, create_topic, created, three_brokers};
-use super::process::Client;
+use super::process::{Client, Process, config};
 use super::trio::{Trio, wait};
+use crate::node::controller::{on_event_loop, serve};
 use crate::types::{BrokerId, ErrorCode, PartitionEpoch, PartitionId, TopicId, TopicPartition};
 use crate::wire::Response;
 
+/// Where a voter keeps its vote.
+const VOTE: &str = "quorum-state";
 /// Entries between snapshots that no test here reaches.
 const NO_SNAPSHOT: u64 = 100_000;
 
@@ -152,4 +157,36 @@ fn a_quiet_quorum_keeps_its_leader() {
     let answer = client.fetch(end, 3_000, None);
     assert_eq!(answer.error, ErrorCode::None);
     assert_eq!(trio.view(active).term, term);
+}
+
+/// What the files of an only voter can have become, and what it says of it.
+#[test]
+fn a_damaged_file_of_an_only_voter_is_told_and_not_waited_for() {
+    let log = format!("{:020}.log", 0);
+    let [empty, directory, no_text]: [fn(&Path); 3] = [
+        |file| std::fs::write(file, b"").unwrap(),
+        |file| {
+            std::fs::remove_file(file).unwrap();
+            std::fs::create_dir(file).unwrap();
+        },
+        |file| std::fs::write(file, b"{\"leaderEpoch\":\xff}").unwrap(),
+    ];
+    for (name, damage, says) in [
+        (&*log, empty, "the metadata log is empty"),
+        (&*log, directory, ""),
+        (VOTE, empty, "the vote makes no sense"),
+        (VOTE, no_text, "the vote makes no sense"),
+        (VOTE, directory, ""),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        Process::start(config(dir.path())).stop();
+        let file = dir.path().join("__cluster_metadata-0").join(name);
+        damage(&file);
+        let ended = on_event_loop(async {
+            let started = serve(config(dir.path()), |_, _| Ok(()), std::future::ready(()));
+            tokio::time::timeout(Duration::from_secs(60), started).await.expect("an answer")
+        });
+        let error = ended.expect_err(name).to_string();
+        assert!(error.starts_with(&format!("{}: {says}", file.display())), "{error}");
+    }
 }
