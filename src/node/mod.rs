@@ -5,9 +5,11 @@ pub mod broker;
 pub mod clean_shutdown;
 pub mod client;
 pub mod controller;
+pub mod data_directory;
 pub mod exporter;
 pub mod leadership;
 
+use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
@@ -21,4 +23,10 @@ fn announce(address: SocketAddr, metrics: Option<SocketAddr>) -> io::Result<()> 
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
+}
+
+/// A line for people, on standard error. Off the hot path.
+fn tell(line: fmt::Arguments<'_>) {
+    // Nobody reads it then.
+    let _ = writeln!(io::stderr(), "{line}");
 }

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod bad_input;
+mod clean_stop;
 mod client;
 mod cluster;
 mod commands;
