@@ -70,3 +70,24 @@ fn leader(cluster: &Cluster, topic: &str) -> Option<i32> {
     let complete = partition["isr"].as_array()?.len() == 3;
     i32::try_from(partition["leader"].as_i64()?).ok().filter(|_| complete)
 }
+
+/// Whichever shard's log it is that did not close.
+#[test]
+fn a_last_sync_that_fails_leaves_no_mark() {
+    let shape = Shape { shards: 2, ..Shape::plain(DurabilityMode::PageCache) };
+    for assignment in ["2", "1,2"] {
+        let mut cluster = Cluster::start(shape);
+        cluster.stop_broker(2);
+        cluster.allow_disk_faults(2);
+        cluster.restart_broker(2);
+        wait_for("broker 2", || {
+            let replicas =
+                ["topics", "--create", "--topic", "t", "--replica-assignment", assignment];
+            try_command_json(cluster.address(1), &replicas)
+        });
+        let log = cluster.data_dir(2).join(if assignment == "2" { "t-0" } else { "t-1" });
+        wait_for("the replica", || log.join(SEGMENT).exists().then_some(()));
+        assert!(!cluster.stop_broker_on_a_failing_disk(2), "it cannot say that it stopped well");
+        assert!(!cluster.data_dir(2).join(".kafka_cleanshutdown").exists());
+    }
+}
