@@ -5,9 +5,11 @@ pub mod broker;
 pub mod clean_shutdown;
 pub mod client;
 pub mod controller;
+pub mod data_directory;
 pub mod exporter;
 pub mod leadership;
 
+use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
 
@@ -30,8 +32,8 @@ fn announce(address: SocketAddr, metrics: Option<SocketAddr>) -> io::Result<()> 
 
 /// A line on standard error, for whoever looks after this node. `eprintln!` would panic once nobody
 /// reads it any more.
-fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+fn tell(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Gives each line of standard input to `obey`, on a thread of its own; at its end, if

@@ -17,8 +17,9 @@ use crate::types::{LeaderEpoch, Offset, TopicId};
 
 use super::StorageError;
 use super::device::sync_directory;
+use super::segment::remove_if_there;
 
-const METADATA_FILE: &str = "partition.metadata";
+pub(super) const METADATA_FILE: &str = "partition.metadata";
 const EPOCHS_FILE: &str = "leader-epoch-checkpoint";
 const RECOVERY_POINT_FILE: &str = "recovery-point";
 /// Suffix of a file that is not yet whole; removed when a log is opened.
@@ -41,22 +42,29 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), StorageError> {
 /// Checks that the log in `directory` is `topic_id`'s; a new directory becomes it.
 pub(super) fn claim(directory: &Path, topic_id: TopicId) -> Result<(), StorageError> {
     let path = directory.join(METADATA_FILE);
-    let Some(text) = read(&path)? else {
+    let Some(found) = load_topic(directory)? else {
         let id = URL_SAFE_NO_PAD.encode(topic_id.0);
         replace(&path, format!("version: 0\ntopic_id: {id}\n").as_bytes())?;
         return sync_directory(directory);
     };
+    if found == topic_id {
+        Ok(())
+    } else {
+        Err(StorageError::TopicId { path, found, expected: topic_id })
+    }
+}
+
+/// Whose log is in `directory`; `None` if it does not say.
+pub(super) fn load_topic(directory: &Path) -> Result<Option<TopicId>, StorageError> {
+    let path = directory.join(METADATA_FILE);
+    let Some(text) = read(&path)? else { return Ok(None) };
     let mut lines = Lines::new(&path, &text);
     lines.literal("version: 0")?;
     let found = lines.next_with("`topic_id: ` and 16 bytes in base64", |line| {
         let bytes = URL_SAFE_NO_PAD.decode(line.strip_prefix("topic_id: ")?).ok()?;
         bytes.try_into().ok().map(TopicId)
     })?;
-    if found == topic_id {
-        Ok(())
-    } else {
-        Err(StorageError::TopicId { path, found, expected: topic_id })
-    }
+    Ok(Some(found))
 }
 
 /// Writes `leader-epoch-checkpoint`.
@@ -102,6 +110,11 @@ pub(super) fn load_recovery_point(directory: &Path) -> Result<Offset, StorageErr
     let mut lines = Lines::new(&path, &text);
     lines.literal("0")?;
     lines.next_with("an offset", number).map(Offset)
+}
+
+/// Trusts nothing any more.
+pub(super) fn remove_recovery_point(directory: &Path) -> Result<(), StorageError> {
+    remove_if_there(&directory.join(RECOVERY_POINT_FILE))
 }
 
 fn read(path: &Path) -> Result<Option<String>, StorageError> {

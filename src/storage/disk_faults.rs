@@ -51,6 +51,12 @@ impl DiskFaults {
         (us > 0).then(|| Duration::from_micros(us))
     }
 
+    /// What the device would say to a sync of a whole file, if not what it says.
+    pub(super) fn sync_refusal(&self) -> Option<io::Error> {
+        let fault = FAULTS[usize::from(self.fault.load(Ordering::Relaxed)) % FAULTS.len()];
+        (fault == DiskFault::SyncError).then(|| io::Error::from_raw_os_error(libc::EIO))
+    }
+
     /// What the device would say to `write`, if not what it says.
     pub(super) fn refusal(&self, write: &Write) -> Option<io::Error> {
         let fault = FAULTS[usize::from(self.fault.load(Ordering::Relaxed)) % FAULTS.len()];

@@ -29,6 +29,7 @@ mod roll;
 mod scan;
 mod segment;
 mod stored;
+mod stored_files;
 mod tail;
 mod write;
 
@@ -43,3 +44,4 @@ pub use preparer::Preparer;
 pub use read::{DiskRead, Read};
 pub use recovery::Recovery;
 pub use stored::{StoredBatch, StoredBatches};
+pub use stored_files::{distrust, forget_close, is_log, look_again, topic_of};

@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::engine::Io;
-use crate::types::Offset;
+use crate::types::{Offset, StoredFile};
 
+use super::disk_faults::DiskFaults;
 use super::preparer::{FenceState, Prepared, Seal, prepare, prepared_path};
 use super::segment::{Segment, segment_path};
 use super::tail::Place;
-use super::{PartitionLog, StorageError, checkpoint, device};
+use super::{PartitionLog, StorageError, checkpoint, device, stored_files};
 
 /// Holds the offset a log was closed at. Present only while nothing was written since: removed
 /// before the first write of the next run.
@@ -22,11 +23,11 @@ pub(super) const CLEAN_SHUTDOWN_FILE: &str = "clean-shutdown";
 
 impl PartitionLog {
     /// Makes what was appended durable for the next start, so that it needs no scan, and lets the
-    /// files go. The log takes and gives nothing afterwards.
+    /// files go. The log takes and gives nothing afterwards. Gives the files as they lie there.
     ///
     /// Errors: [`StorageError::Busy`] while something is not durable; any other leaves a log that
     /// the next start scans.
-    pub fn close(&mut self, io: &mut dyn Io) -> Result<(), StorageError> {
+    pub fn close(&mut self, io: &mut dyn Io) -> Result<Vec<StoredFile>, StorageError> {
         self.check_usable()?;
         if self.undurable_bytes > 0 || self.in_flight() > 0 {
             let (directory, undurable_bytes) = (self.directory.clone(), self.undurable_bytes);
@@ -40,7 +41,9 @@ impl PartitionLog {
             segment.close(io);
         }
         self.failure = Some("closed".into());
-        checkpointed
+        checkpointed?;
+        let ends = self.segments.iter().map(|segment| (segment.base_offset, segment.end_position));
+        stored_files::take_down(&self.directory, &ends.collect())
     }
 
     /// Orders the next segment when half of the active one is used, at full speed from three
@@ -141,10 +144,10 @@ impl PartitionLog {
             }
             let segment = &mut self.segments[at];
             let path = segment.path.clone();
-            segment
-                .maintenance()?
-                .sync_data()
-                .map_err(StorageError::io("sync the segment", &path))?;
+            let refusal = self.preparer.faults().and_then(DiskFaults::sync_refusal);
+            let file = segment.maintenance()?;
+            let synced = refusal.map_or_else(|| file.sync_data(), Err);
+            synced.map_err(StorageError::io("sync the segment", &path))?;
             if end_offset <= durable_offset && (has_ended || at + 1 < count) {
                 segment.index.store(&segment.index_path(), end_offset, segment.end_position)?;
             }

@@ -9,6 +9,7 @@ mod ids;
 mod recovery;
 mod replication;
 mod stamps;
+mod stored_file;
 mod time;
 
 pub use durability::{CommitRoute, DurabilityMode, EngineKind, FilePreparation, Flush, Sync};
@@ -22,6 +23,7 @@ pub use replication::{
     FetchPipeline, HwmGate, IsrExpand, IsrWait, ProduceUnderMinIsr, ServeFollowers,
 };
 pub use stamps::{BrokerStamps, ClockId, FollowerStamps, HighWatermarkStep};
+pub use stored_file::StoredFile;
 pub use time::MonotonicTime;
 
 /// How a broker's ISR proposals become AlterPartition requests.

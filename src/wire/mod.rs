@@ -12,6 +12,7 @@
 mod api;
 mod body;
 mod bounds;
+mod damaged;
 mod elect_leaders;
 mod error;
 mod fetch;
@@ -29,6 +30,7 @@ mod stamps;
 mod writer;
 
 pub use api::{ApiKey, Listener, VersionRange, api_versions_response};
+pub use damaged::{damaged, set_damaged};
 pub use elect_leaders::{
     ElectLeadersOutcome, ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic,
     ElectLeadersTopicResponse,

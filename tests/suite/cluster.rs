@@ -1,10 +1,10 @@
 //! A real cluster for tests: controllers (one, or three voters) and three brokers as processes of the built binary, on
 //! loopback, in a temporary directory. Killed, by pid, when dropped.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,7 @@ impl Shape {
 
 struct Process {
     child: Child,
+    said: BufReader<ChildStdout>,
     address: SocketAddr,
     metrics: Option<SocketAddr>,
 }
@@ -70,19 +71,21 @@ impl Process {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ackmark"))
             .args([role, "--config"])
             .arg(config)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
         let listening: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|_| {
             let said = std::fs::read_to_string(config.with_extension("log")).unwrap_or_default();
             panic!("{role} did not come up: {line}{said}")
         });
         let address = listening["listening"].as_str().unwrap().parse().unwrap();
         let metrics = listening["metrics"].as_str().map(|address| address.parse().unwrap());
-        Process { child, address, metrics }
+        Process { child, said, address, metrics }
     }
 
     /// `STOP` or `CONT`.
@@ -261,6 +264,25 @@ impl Cluster {
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let status = process.child.wait().unwrap();
         assert!(status.success(), "broker {id}: {status}");
+    }
+
+    /// SIGTERM to a broker whose disk fails every sync from now on; gives whether it says that it
+    /// stopped well. It was restarted with [`Cluster::allow_disk_faults`] before.
+    pub fn stop_broker_on_a_failing_disk(&mut self, id: i32) -> bool {
+        let process = &mut self.brokers[id as usize - 1];
+        let mut answer = String::new();
+        writeln!(process.child.stdin.as_mut().unwrap(), "disk sync-error").unwrap();
+        process.said.read_line(&mut answer).unwrap();
+        assert_eq!(answer, "disk sync-error\n");
+        process.signal("TERM");
+        process.child.wait().unwrap().success()
+    }
+
+    /// From its next start on the broker's disk can be made to fail.
+    pub fn allow_disk_faults(&self, id: i32) {
+        let file = self.broker_file(id);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("fault_control = true\n{text}")).unwrap();
     }
 
     /// A broker's log directory.

@@ -4,6 +4,7 @@
 mod architecture;
 mod bad_input;
 mod citations;
+mod clean_stop;
 mod client;
 mod cluster;
 mod commands;

@@ -23,19 +23,19 @@ use kafka_protocol::messages::{
 use uuid::Uuid;
 
 use super::BrokerError;
-use super::identity::directory_id;
 use super::message::{Message, Part};
 use super::room;
 use super::shard::Shard;
 use crate::config::node::BrokerConfig;
 use crate::engine::{ConnectionId, Io};
-use crate::node::{announce, clean_shutdown};
+use crate::node::clean_shutdown::{LastStop, LastStopError};
+use crate::node::{announce, clean_shutdown, tell};
 use crate::protocol::broker::{
     IsrProposals, IsrProposalsInput, IsrProposalsOutput, Lifecycle, LifecycleInput,
     LifecycleOutput, LifecycleState, PartitionAnswer,
 };
 use crate::protocol::controller::{AlterPartition, Heartbeat, HeartbeatReply, Registration};
-use crate::protocol::metadata::{self, FeatureRange, IncarnationId, Record};
+use crate::protocol::metadata::{self, DirectoryId, FeatureRange, IncarnationId, Record};
 use crate::protocol::partition::{IsrCommitted, IsrProposal};
 use crate::record;
 use crate::types::{
@@ -139,11 +139,18 @@ impl ControllerLink {
     /// Reads (and takes away) the mark of the last clean shutdown.
     pub(super) fn new(
         config: &BrokerConfig,
+        data_directory: DirectoryId,
         metrics: Option<SocketAddr>,
     ) -> Result<ControllerLink, BrokerError> {
         let failed = |source| BrokerError::DataDirectory { path: config.data_dir.clone(), source };
-        let previous_epoch = clean_shutdown::take_marker(&config.data_dir).map_err(failed)?;
-        let directory = directory_id(&config.data_dir).map_err(failed)?;
+        let LastStop { previous_epoch, damaged, damages } =
+            clean_shutdown::take_marker(&config.data_dir).map_err(|error| match error {
+                LastStopError::Io(source) => failed(source),
+                LastStopError::Storage(error) => error.into(),
+            })?;
+        for damage in damages {
+            tell(format_args!("not as the last clean stop left it: {damage}"));
+        }
         let registration = Registration {
             broker: config.node_id,
             cluster_id: config.cluster_id.clone(),
@@ -151,8 +158,9 @@ impl ControllerLink {
             endpoints: Vec::new(),
             features: features(),
             rack: None,
-            log_dirs: vec![directory],
+            log_dirs: vec![data_directory],
             previous_epoch,
+            damaged,
         };
         Ok(ControllerLink {
             addresses: config.controllers.clone(),
@@ -464,7 +472,9 @@ impl Shard {
     pub(super) fn mark_clean_shutdown(&mut self) {
         // What was not even opened, nobody vouches for.
         let Some(epoch) = self.epoch.filter(|_| self.replicas.open.are_complete()) else { return };
-        if let Err(source) = clean_shutdown::write_marker(&self.config.data_dir, epoch) {
+        if let Err(source) =
+            clean_shutdown::write_marker(&self.config.data_dir, epoch, &self.closed_logs)
+        {
             let path = self.config.data_dir.clone();
             self.fail(BrokerError::DataDirectory { path, source });
         }
@@ -651,14 +661,16 @@ fn to_registration(registration: &Registration) -> BrokerRegistrationRequest {
             .with_min_supported_version(feature.min)
             .with_max_supported_version(feature.max)
     });
-    BrokerRegistrationRequest::default()
+    let mut request = BrokerRegistrationRequest::default()
         .with_broker_id(registration.broker.0.into())
         .with_cluster_id(registration.cluster_id.clone().into())
         .with_incarnation_id(Uuid::from_bytes(registration.incarnation.0))
         .with_listeners(listeners.collect())
         .with_features(features.collect())
         .with_log_dirs(registration.log_dirs.iter().map(|id| Uuid::from_bytes(id.0)).collect())
-        .with_previous_broker_epoch(registration.previous_epoch.map_or(-1, |epoch| epoch.0))
+        .with_previous_broker_epoch(registration.previous_epoch.map_or(-1, |epoch| epoch.0));
+    wire::set_damaged(&mut request, &registration.damaged);
+    request
 }
 
 fn to_heartbeat(heartbeat: &Heartbeat) -> BrokerHeartbeatRequest {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use crate::engine::Waker;
+use crate::protocol::broker::VouchedLog;
 use crate::protocol::metadata::Record;
 use crate::protocol::partition::{Fetch, FetchAnswer, IsrCommitted, IsrProposal, RequestId};
 use crate::types::{
@@ -139,7 +140,7 @@ pub(super) enum Message {
     /// Stop cleanly: to shard 0 from the signal watcher, to the others from shard 0.
     Stop,
     /// To shard 0: this shard's logs are closed.
-    Stopped,
+    Stopped(Vec<VouchedLog>),
 }
 
 /// Where a shard's messages arrive.

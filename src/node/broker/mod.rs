@@ -12,7 +12,6 @@ mod disk_control;
 mod events;
 mod fetchers;
 mod gauges;
-mod identity;
 mod isr_watch;
 mod leader_offsets;
 mod log_info;
@@ -46,6 +45,7 @@ use self::slow_disk::SlowDisk;
 use crate::config::node::BrokerConfig;
 use crate::engine::{self, EngineError, Limits};
 use crate::measure::threads;
+use crate::node::data_directory::{self, DataDirectoryError, Owner};
 use crate::protocol::metadata::ApplyError;
 use crate::storage::{self, DiskFaults, Preparer, StorageError};
 use crate::types::{BrokerEpoch, EngineKind, ErrorCode, Offset};
@@ -62,12 +62,9 @@ pub enum BrokerError {
         #[source]
         source: io::Error,
     },
-    /// Another broker has the data directory.
-    #[error("{}: another process uses this data directory", path.display())]
-    DataDirectoryInUse {
-        /// Which.
-        path: PathBuf,
-    },
+    /// The data directory is not this broker's.
+    #[error(transparent)]
+    NotOwned(#[from] DataDirectoryError),
     /// The port cannot be had.
     #[error("listen on {address}: {source}")]
     Listen {
@@ -132,7 +129,8 @@ pub enum BrokerError {
 /// `stops_with_input`. Prints one JSON line with its address once it listens.
 pub fn run(config: BrokerConfig, stops_with_input: bool) -> Result<(), BrokerError> {
     storage::validate(&config.log)?;
-    let _lock = lock_data_directory(&config)?;
+    let owner = Owner { role: "broker", node: config.node_id, cluster_id: &config.cluster_id };
+    let data_directory = data_directory::claim(&config.data_dir, owner)?;
     let cpus = cpus(&config)?;
     let config = Arc::new(config);
     let disk_faults = config.fault_control.then(Arc::<DiskFaults>::default);
@@ -161,7 +159,9 @@ pub fn run(config: BrokerConfig, stops_with_input: bool) -> Result<(), BrokerErr
     for (index, inbox) in inboxes.into_iter().enumerate() {
         let id = ShardId(index as u8);
         let link = match id {
-            Shard::CONTROLLER_SHARD => Some(ControllerLink::new(&config, metrics)?),
+            Shard::CONTROLLER_SHARD => {
+                Some(ControllerLink::new(&config, data_directory.id, metrics)?)
+            }
             _ => None,
         };
         let (config, mailboxes, preparer, ended) =
@@ -205,18 +205,6 @@ fn watch_signals(controller_shard: Mailbox) -> Result<(), BrokerError> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(system)?;
     let watch = move || signals.forever().for_each(|_| controller_shard.send(Message::Stop));
     threads::start("signals", watch).map(drop).map_err(system)
-}
-
-fn lock_data_directory(config: &BrokerConfig) -> Result<std::fs::File, BrokerError> {
-    let path = config.data_dir.clone();
-    let failed = |source| BrokerError::DataDirectory { path: path.clone(), source };
-    std::fs::create_dir_all(&path).map_err(failed)?;
-    let lock = std::fs::File::create(path.join(".lock")).map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(std::fs::TryLockError::WouldBlock) => Err(BrokerError::DataDirectoryInUse { path }),
-        Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
-    }
 }
 
 /// The CPU of each shard, if shards are pinned.

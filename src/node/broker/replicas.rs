@@ -11,6 +11,7 @@ use super::room::{OpenReplica, OpenReplicas};
 use super::shard::Shard;
 use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
+use crate::protocol::broker::VouchedLog;
 use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
 };
@@ -630,7 +631,15 @@ impl Shard {
         for mut replica in std::mem::take(&mut self.replicas.slots).into_iter().flatten() {
             replica.isr_watch.end(&mut self.events);
             let closed = replica.log.close(io);
-            self.check_log(closed);
+            let Some(files) = self.check_log(closed) else { continue };
+            let directory = replica.log.directory().file_name().unwrap_or_default();
+            self.closed_logs.push(VouchedLog {
+                directory: directory.to_string_lossy().into_owned(),
+                id: replica.id,
+                log_end_offset: replica.log.log_end_offset(),
+                last_epoch: replica.log.leader_epochs().last().map(|(epoch, _)| *epoch),
+                files,
+            });
         }
         self.replicas.by_partition.clear();
     }

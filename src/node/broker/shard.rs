@@ -24,6 +24,7 @@ use super::slow_disk::{Completion, SlowDisk};
 use crate::config::node::BrokerConfig;
 use crate::engine::{App, ConnectionId, Event, Io};
 use crate::measure::clock;
+use crate::protocol::broker::VouchedLog;
 use crate::protocol::controller::connections_max;
 use crate::protocol::metadata::{ClusterMetadata, Touched};
 use crate::protocol::partition::Input;
@@ -61,6 +62,8 @@ pub(super) struct Shard {
     pub(super) slow_disk: Option<SlowDisk>,
     /// What happens to ISRs, for results.
     pub(super) events: EventSink,
+    /// What is vouched for of the logs that were closed: this shard's; shard 0 has the others' too.
+    pub(super) closed_logs: Vec<VouchedLog>,
     state: State,
     failure: Option<BrokerError>,
 }
@@ -111,6 +114,7 @@ impl Shard {
             publisher,
             slow_disk: None,
             events,
+            closed_logs: Vec::new(),
             state: State::Running,
             failure: None,
         }
@@ -180,7 +184,8 @@ impl Shard {
             Message::Forward(part, version, request) => self.forward(io, part, version, &request),
             Message::Forwarded(part, response) => self.forwarded(io, part, response),
             Message::Stop => self.stop(io),
-            Message::Stopped => {
+            Message::Stopped(logs) => {
+                self.closed_logs.extend(logs);
                 if let State::Closing { shards_left } = self.state {
                     self.state = State::Closing { shards_left: shards_left - 1 };
                     self.finish_if_closed();
@@ -231,13 +236,17 @@ impl Shard {
             return;
         }
         self.close_logs(io);
+        if self.failure.is_some() {
+            // Shard 0 waits for this shard's word in vain, or ends itself: nothing is marked clean.
+            return;
+        }
         if self.id == Self::CONTROLLER_SHARD {
             self.state = State::Closing { shards_left: self.shards.len() - 1 };
             self.finish_if_closed();
         } else {
             self.state = State::Finished;
             if let Some(mailbox) = self.shards.first() {
-                mailbox.send(Message::Stopped);
+                mailbox.send(Message::Stopped(std::mem::take(&mut self.closed_logs)));
             }
         }
     }

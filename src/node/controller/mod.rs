@@ -45,6 +45,7 @@ use self::raft::Quorum;
 pub use self::raft::{QuorumError, QuorumView, VoterView, describe_quorum};
 use self::shell::Shell;
 pub use self::workbench::{Workbench, WorkbenchError, seed};
+use super::data_directory::{self, DataDirectoryError, Owner};
 use super::{announce, exporter};
 use crate::config::node::ControllerConfig;
 
@@ -79,6 +80,9 @@ pub enum ControllerError {
         /// The system's reason.
         source: io::Error,
     },
+    /// The data directory is not this controller's.
+    #[error(transparent)]
+    NotOwned(#[from] DataDirectoryError),
     /// The metadata log cannot be used, or not replicated.
     #[error(transparent)]
     Quorum(#[from] QuorumError),
@@ -147,6 +151,8 @@ async fn serve(
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
 
+    let owner = Owner { role: "controller", node: config.node_id, cluster_id: &config.cluster_id };
+    let _data_directory = data_directory::claim(&config.data_dir, owner)?;
     let (quorum, recovery) = Quorum::start(&config).await?;
     let active = Rc::new(watch::Sender::new(None));
     let (queue, asked) = mpsc::channel(QUEUE_LENGTH);

@@ -90,6 +90,7 @@ pub(super) fn request(version: i16, request: wire::Request) -> Option<Asked> {
 }
 
 fn registration(request: BrokerRegistrationRequest) -> Registration {
+    let damaged = wire::damaged(&request);
     let endpoint =
         |listener: kafka_protocol::messages::broker_registration_request::Listener| Endpoint {
             name: listener.name.to_string(),
@@ -111,7 +112,9 @@ fn registration(request: BrokerRegistrationRequest) -> Registration {
         features: request.features.into_iter().map(feature).collect(),
         rack: request.rack.map(|rack| rack.to_string()),
         log_dirs: request.log_dirs.iter().copied().map(directory).collect(),
-        previous_epoch: known_epoch(request.previous_broker_epoch),
+        // A list that cannot be read may name any replica.
+        previous_epoch: known_epoch(request.previous_broker_epoch).filter(|_| damaged.is_some()),
+        damaged: damaged.unwrap_or_default(),
     }
 }
 

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::metadata_log::MetadataLogError;
 use super::raft::seed_snapshot;
 use crate::node::client::{Client, ClientError};
+use crate::node::data_directory::{self, DataDirectoryError, Owner};
 use crate::protocol::metadata::{
     ClusterMetadata, FeatureRange, METADATA_VERSION, METADATA_VERSION_FEATURE, Partition, Record,
     supported_features,
@@ -56,6 +57,9 @@ pub enum WorkbenchError {
     /// A data directory could not be made.
     #[error(transparent)]
     Log(#[from] MetadataLogError),
+    /// Nor owned.
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
 }
 
 /// A topic led by one broker, all of whose partitions have an ISR of three or of two.
@@ -200,8 +204,13 @@ impl Workbench {
 /// of a hundred, three replicas each. Gives the snapshot's file.
 ///
 /// # Errors
-/// [`WorkbenchError::Log`].
-pub fn seed(data_dir: &Path, node: BrokerId, partitions: usize) -> Result<PathBuf, WorkbenchError> {
+/// [`WorkbenchError::Log`], [`WorkbenchError::DataDirectory`].
+pub fn seed(
+    data_dir: &Path,
+    cluster_id: &str,
+    node: BrokerId,
+    partitions: usize,
+) -> Result<PathBuf, WorkbenchError> {
     const PARTITIONS_PER_TOPIC: usize = 100;
     let mut metadata = ClusterMetadata::default();
     let mut write = |record: Record| {
@@ -242,6 +251,7 @@ pub fn seed(data_dir: &Path, node: BrokerId, partitions: usize) -> Result<PathBu
         }));
     }
     debug_assert!(metadata.end_offset() > Offset::ZERO);
+    data_directory::claim(data_dir, Owner { role: "controller", node, cluster_id })?;
     Ok(seed_snapshot(data_dir, node, &metadata)?)
 }
 

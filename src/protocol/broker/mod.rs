@@ -10,6 +10,9 @@ mod lifecycle;
 #[cfg(test)]
 mod tests;
 
-pub use clean_shutdown::{LogDirectory, previous_broker_epoch};
+pub use clean_shutdown::{
+    Damage, FoundLog, LogDirectory, Problem, VouchedLog, clean_registration, damages,
+    previous_broker_epoch,
+};
 pub use isr_proposals::{IsrProposals, IsrProposalsInput, IsrProposalsOutput, PartitionAnswer};
 pub use lifecycle::{Lifecycle, LifecycleInput, LifecycleOutput, LifecycleState, may_take_roles};

@@ -50,6 +50,7 @@ fn registration() -> Registration {
         rack: None,
         log_dirs: vec![],
         previous_epoch: Some(BrokerEpoch(57)),
+        damaged: vec![],
     }
 }
 
@@ -365,4 +366,85 @@ fn a_lost_connection_requeues_and_waits_for_the_next_one() {
     // The answer of the lost connection comes too late.
     assert_eq!(ask(&mut queue, 3, answer(&[(0, Ok(committed()))])), []);
     assert_eq!(ask(&mut queue, 4, IsrProposalsInput::Connected), [sends(&[(0, 4)])]);
+}
+
+mod clean_stop {
+    use crate::protocol::broker::{
+        Damage, FoundLog, Problem, VouchedLog, clean_registration, damages,
+    };
+    use crate::types::{
+        BrokerEpoch, LeaderEpoch, Offset, PartitionId, StoredFile, TopicId, TopicPartition,
+    };
+
+    fn file(name: &str, bytes: u64, tail_crc: u32) -> StoredFile {
+        StoredFile { name: name.to_owned(), bytes, tail: 0..bytes, tail_crc }
+    }
+
+    fn id(partition: i32) -> TopicPartition {
+        TopicPartition { topic: TopicId([7; 16]), partition: PartitionId(partition) }
+    }
+
+    fn vouched(partition: i32) -> VouchedLog {
+        VouchedLog {
+            directory: format!("t-{partition}"),
+            id: id(partition),
+            log_end_offset: Offset(42),
+            last_epoch: Some(LeaderEpoch(3)),
+            files: vec![file("a.log", 100, 1), file("b.log", 50, 2)],
+        }
+    }
+
+    fn as_left(partition: i32) -> FoundLog {
+        let VouchedLog { directory, id, files, .. } = vouched(partition);
+        FoundLog { directory, id: Some(id), files }
+    }
+
+    #[test]
+    fn anything_but_the_same_files_is_damage_of_that_partition_alone() {
+        type Change = fn(&mut FoundLog);
+        let cases: [(Change, Problem); 6] = [
+            (|log| drop(log.files.remove(0)), Problem::Missing("a.log".into())),
+            (
+                |log| log.files[1].bytes = 49,
+                Problem::Length { file: "b.log".into(), expected: 50, found: 49 },
+            ),
+            (
+                |log| log.files[1].bytes = 51,
+                Problem::Length { file: "b.log".into(), expected: 50, found: 51 },
+            ),
+            (
+                |log| log.files[0].tail_crc = 9,
+                Problem::Tail { file: "a.log".into(), expected: 1, found: 9 },
+            ),
+            (|log| log.files.push(file("c.log", 1, 1)), Problem::Extra("c.log".into())),
+            (|log| log.id = None, Problem::OtherPartition),
+        ];
+        let marked = [vouched(0), vouched(1)];
+        assert_eq!(damages(&marked, &[as_left(0), as_left(1)]), []);
+        for (change, problem) in cases {
+            let mut changed = as_left(1);
+            change(&mut changed);
+            let found = damages(&marked, &[as_left(0), changed]);
+            let expected = Damage {
+                directory: "t-1".into(),
+                id: Some(id(1)),
+                log_end_offset: Some(Offset(42)),
+                problem,
+            };
+            assert_eq!(found, [expected]);
+            let epoch = Some(BrokerEpoch(5));
+            assert_eq!(clean_registration(epoch, &found), (epoch, vec![id(1)]));
+            assert_eq!(clean_registration(None, &found), (None, vec![]));
+        }
+    }
+
+    #[test]
+    fn a_missing_or_new_directory_is_damage_and_one_without_a_name_is_everybodys() {
+        let missing = damages(&[vouched(0)], &[]);
+        assert_eq!(missing[0].problem, Problem::NoDirectory);
+        let new = damages(&[], &[as_left(0)]);
+        assert_eq!((new[0].id, &new[0].problem), (Some(id(0)), &Problem::NotVouched));
+        let nameless = damages(&[], &[FoundLog { id: None, ..as_left(0) }]);
+        assert_eq!(clean_registration(Some(BrokerEpoch(5)), &nameless), (None, vec![]));
+    }
 }

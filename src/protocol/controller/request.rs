@@ -113,6 +113,8 @@ pub struct Registration {
     /// Epoch that its last process left in the clean shutdown marker; `None` when there is no such
     /// marker, and for request versions below 3.
     pub previous_epoch: Option<BrokerEpoch>,
+    /// Its replicas that are not as its clean stop left them: these end as after an unclean one.
+    pub damaged: Vec<TopicPartition>,
 }
 
 /// BrokerHeartbeat.

@@ -224,7 +224,16 @@ fn refuse(error: ErrorCode, message: &str) -> Refusal {
     Refusal::new(error, message)
 }
 
+/// Names that only the system itself may use: logs of these would stand beside, or be taken for, its
+/// own.
+const RESERVED_NAMES: [&str; 3] =
+    ["__cluster_metadata", "__consumer_offsets", "__transaction_state"];
+
 fn check_name(name: &str) -> Result<(), Refusal> {
+    if RESERVED_NAMES.contains(&name) {
+        let message = format!("topic name {name:?}: reserved for an internal topic");
+        return Err(Refusal::new(ErrorCode::InvalidTopic, message));
+    }
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let fits = (1..=NAME_LENGTH_MAX).contains(&name.len()) && name.chars().all(allowed);
     if fits && name != "." && name != ".." {

@@ -235,7 +235,7 @@ fn throughput(bench: &mut Workbench) -> Result<f64> {
 fn starts(nodes: &Nodes<'_>, found: &mut BenchController) -> Result<()> {
     let data_dir = nodes.folder.join("seeded");
     fs::create_dir(&data_dir).map_err(floor("create a folder"))?;
-    let snapshot = seed(&data_dir, BrokerId(100), SNAPSHOT_PARTITIONS)?;
+    let snapshot = seed(&data_dir, CLUSTER_ID, BrokerId(100), SNAPSHOT_PARTITIONS)?;
     found.snapshot_bytes = fs::metadata(&snapshot).map_err(floor("look at the snapshot"))?.len();
     let (mut reads, mut starts) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {

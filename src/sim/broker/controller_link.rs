@@ -75,6 +75,7 @@ pub fn registration(id: BrokerId, start: u32, previous_epoch: Option<BrokerEpoch
         rack: None,
         log_dirs: vec![DirectoryId(directory)],
         previous_epoch,
+        damaged: vec![],
     }
 }
 

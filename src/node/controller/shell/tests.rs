@@ -23,6 +23,7 @@ fn register(machine: &mut Machine) -> oneshot::Receiver<Response> {
         rack: None,
         log_dirs: vec![DirectoryId([2; 16])],
         previous_epoch: None,
+        damaged: vec![],
     };
     machine.ask(Ask::new(Request::RegisterBroker(registration), answer));
     answered

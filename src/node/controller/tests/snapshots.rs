@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::process::{Process, config};
+use super::process::{CLUSTER, Process, config};
 use super::trio::{Trio, wait};
 use crate::config::node::ControllerConfig;
 use crate::node::controller::raft::Quorum;
@@ -75,7 +75,7 @@ fn a_voter_that_was_away_gets_the_snapshot() {
 #[test]
 fn damage_is_found_where_it_is() {
     let dir = tempfile::tempdir().unwrap();
-    let path = seed(dir.path(), BrokerId(100), 30_000).unwrap();
+    let path = seed(dir.path(), CLUSTER, BrokerId(100), 30_000).unwrap();
     let mut bytes = fs::read(&path).unwrap();
     let batches: Vec<_> = batches(&bytes).map(|found| found.unwrap().1).collect();
     assert!(batches.len() > 3, "{}", batches.len());

@@ -224,6 +224,9 @@ fn a_refused_topic_says_why_and_writes_nothing() {
     both.partition_count = Some(1);
     let cases = [
         (counts("a b", 1, 1), ErrorCode::InvalidTopic),
+        (counts("__cluster_metadata", 1, 1), ErrorCode::InvalidTopic),
+        (counts("__consumer_offsets", 1, 1), ErrorCode::InvalidTopic),
+        (counts("__transaction_state", 1, 1), ErrorCode::InvalidTopic),
         (counts("there", 1, 1), ErrorCode::TopicAlreadyExists),
         (counts("t", 0, 1), ErrorCode::InvalidPartitions),
         (counts("t", 10_001, 1), ErrorCode::InvalidPartitions),

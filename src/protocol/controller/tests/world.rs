@@ -180,6 +180,7 @@ impl World {
             rack: None,
             log_dirs: vec![directory(broker)],
             previous_epoch: previous_epoch.map(BrokerEpoch),
+            damaged: vec![],
         }
     }
 
