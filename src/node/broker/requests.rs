@@ -147,34 +147,41 @@ impl Shard {
                 let message = Message::Forward(part, version, request);
                 self.deliver(io, Self::CONTROLLER_SHARD, message);
             }
-            other => {
-                let response = self.answer_from_metadata(&from.head, other);
-                self.answer(io, from, &response);
+            Request::Metadata(ask) => {
+                let response = self.describe_metadata(&from.head, &ask);
+                self.answer(io, from, &Response::Metadata(response));
+            }
+            Request::DescribeCluster(ask) => {
+                let response = self.describe_cluster(ask.include_fenced_brokers);
+                self.answer(io, from, &Response::DescribeCluster(response));
+            }
+            Request::DescribeConfigs(ask) => {
+                let response = self.describe_configs(&ask);
+                self.answer(io, from, &Response::DescribeConfigs(response));
+            }
+            Request::DescribeTopicPartitions(ask) => {
+                let response = self.describe_topic_partitions(&ask);
+                self.answer(io, from, &Response::DescribeTopicPartitions(response));
+            }
+            Request::InitProducerId(_) => {
+                let response = self.init_producer_id();
+                self.answer(io, from, &Response::InitProducerId(response));
+            }
+            Request::ApiVersions(_) | Request::UnsupportedApiVersions => {
+                let response = wire::api_versions_response(Listener::Broker, &from.head, &request);
+                self.answer(io, from, &Response::ApiVersions(response));
+            }
+            // `parse_request` lets none of these through on a broker's port.
+            Request::AlterPartition(_)
+            | Request::BrokerRegistration(_)
+            | Request::BrokerHeartbeat(_)
+            | Request::AllocateProducerIds(_) => {
+                self.counters.malformed();
+                self.requests.closed(connection);
+                return io.close(connection);
             }
         }
         self.pause_if_behind(io, connection);
-    }
-
-    /// Requests that need neither a partition nor the controller.
-    fn answer_from_metadata(&mut self, head: &RequestHead, request: Request) -> Response {
-        match request {
-            Request::Metadata(request) => {
-                Response::Metadata(self.describe_metadata(head, &request))
-            }
-            Request::DescribeCluster(request) => {
-                Response::DescribeCluster(self.describe_cluster(request.include_fenced_brokers))
-            }
-            Request::DescribeConfigs(request) => {
-                Response::DescribeConfigs(self.describe_configs(&request))
-            }
-            Request::DescribeTopicPartitions(request) => {
-                Response::DescribeTopicPartitions(self.describe_topic_partitions(&request))
-            }
-            Request::InitProducerId(_) => Response::InitProducerId(self.init_producer_id()),
-            other => {
-                Response::ApiVersions(wire::api_versions_response(Listener::Broker, head, &other))
-            }
-        }
     }
 
     /// Ids unique to this life of this broker; producers' sequences are not checked.
