@@ -10,6 +10,8 @@
 //! No input panics, and nothing is allocated from a number found in the input. Framing is the
 //! engine's: frames here come without their length. What a message means is `protocol`'s.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 #[macro_use]
 mod shapes;
 
@@ -41,6 +43,7 @@ pub use fields::CurrentLeader;
 pub use frame::{encode_request, encode_response, parse_request, parse_response};
 pub use head::{RequestHead, correlation_id};
 pub use metadata_record::{MetadataRecordError, decode_metadata_record, encode_metadata_record};
+pub use reader::ELEMENTS_MAX;
 pub use stamps::HighWatermarkTrace;
 
 #[cfg(test)]

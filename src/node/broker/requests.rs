@@ -8,7 +8,7 @@ use kafka_protocol::messages::InitProducerIdResponse;
 
 use super::answers::{Answer, Answers, Turn};
 use super::log_info::PendingLogInfo;
-use super::message::{FetchPart, Fetched, Message, Part, ProducePart, ShardId};
+use super::message::{FetchPart, Fetched, Message, Part, ProducePart, ShardId, next_ticket};
 use super::offsets::PendingOffsets;
 use super::shard::Shard;
 use crate::engine::{ConnectionId, Io};
@@ -105,7 +105,7 @@ impl Requests {
     }
 
     fn insert(&mut self, pending: Pending) -> u64 {
-        self.tickets += 1;
+        self.tickets = next_ticket(self.tickets);
         self.pending.insert(self.tickets, pending);
         self.tickets
     }
@@ -255,7 +255,7 @@ impl Shard {
         }
         for (index, part) in parts.into_iter().enumerate() {
             let owner = self.owner(part.partition.partition);
-            let id = Part { origin: self.id, index: index as u16, ticket };
+            let id = Part { origin: self.id, index: index as u32, ticket };
             self.deliver(io, owner, Message::Produce(id, part));
         }
     }
@@ -272,7 +272,7 @@ impl Shard {
         else {
             return;
         };
-        let place = produce.places[usize::from(part.index)];
+        let place = produce.places[part.place()];
         let answer = &mut produce.response.topics[place.topic].partitions[place.partition];
         match result {
             Ok(base_offset) => answer.base_offset = Some(base_offset),
@@ -362,7 +362,7 @@ impl Shard {
                 part.deadline = MonotonicTime::ZERO;
             }
             let owner = self.owner(part.partition.partition);
-            let id = Part { origin: self.id, index: index as u16, ticket };
+            let id = Part { origin: self.id, index: index as u32, ticket };
             self.deliver(io, owner, Message::Fetch(id, part));
         }
     }
@@ -394,7 +394,7 @@ impl Shard {
         let Fetched { answer, records, steps } = fetched;
         let has_news =
             !records.is_empty() || answer.error != ErrorCode::None || answer.diverging.is_some();
-        let pending = &mut fetch.parts[usize::from(part.index)];
+        let pending = &mut fetch.parts[part.place()];
         pending.is_answered = true;
         let place = pending.place;
         let response = &mut fetch.response.topics[place.topic].partitions[place.partition];
