@@ -10,6 +10,8 @@
 //! Books hold runs of records, not records, so their size follows the disruptions of a run and not
 //! its length.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod divergence;
 pub mod extents;
 pub mod history;

@@ -10,6 +10,8 @@
 //! repeat is one block, and only the difference between blocks says how much to trust a figure
 //! (spec/measurement.md M17, M21, M22).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod blocks;
 pub mod comparable;
 pub mod gate;

@@ -22,6 +22,8 @@ pub const MIN_ISR: u64 = 2;
 pub const ENGINE: EngineKind = EngineKind::Uring;
 /// Event loops per broker: several brokers share a host here, so one each.
 pub const SHARDS: u64 = 1;
+/// Shards at most: a shard's number is one byte of every part of a request.
+pub const SHARDS_MAX: u64 = 256;
 /// Unpinned: with more parties than cores, pinning raises latency (spec/io.md section 3).
 pub const PIN: bool = false;
 /// Segment size. Kafka's 1 GiB would have to be zero-filled before a short cell could use it.

@@ -129,7 +129,12 @@ impl BrokerConfig {
             metrics_listen: optional_address(&source, "metrics_listen", &raw.metrics_listen)?,
             events_file: events_file(&source, file, &raw.events_file)?,
             engine: source.or("engine", &raw.engine, defaults::ENGINE, units::choice(&ENGINES))?,
-            shards: source.count("shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
+            shards: source.count(
+                "shards",
+                &raw.shards,
+                defaults::SHARDS,
+                1..=defaults::SHARDS_MAX,
+            )?,
             pin: source.or("pin", &raw.pin, defaults::PIN, units::flag)?,
             log: log(&source, &raw.log)?,
             heartbeat_interval: source.duration(

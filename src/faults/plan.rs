@@ -1,5 +1,7 @@
 //! From a workload's faults to steps in time. Pure: no clock, no process, no unseeded chance.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

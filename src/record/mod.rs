@@ -7,6 +7,8 @@
 //! Every length and count is checked against the bytes that are there; no input panics, and nothing
 //! is allocated from a number found in the input.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod batch;
 mod batches;
 mod builder;

@@ -3,6 +3,8 @@
 //! Terms follow `docs/glossary.md` to the letter. Numbers that could be confused are newtypes
 //! without conversions between them.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod durability;
 mod error_code;
 mod ids;

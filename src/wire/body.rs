@@ -2,12 +2,22 @@
 
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-use super::api::ApiKey;
-use super::bounds;
+use super::ApiKey;
+use super::bounds::{self, Shape};
 use super::error::{Direction, Problem, WireError};
 use super::reader::Reader;
-use super::shapes::shape_of;
 use super::writer::Writer;
+
+/// The body of one API's requests or responses.
+pub(super) trait Message: Sized {
+    /// Reads it to its end.
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError>;
+
+    /// Writes it.
+    ///
+    /// Errors: [`WireError::Unencodable`] if a field is set that the version lacks.
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError>;
+}
 
 /// A body about to be read, and what an error must say about it.
 pub(super) struct Body<'a> {
@@ -30,12 +40,9 @@ impl<'a> Body<'a> {
     }
 
     /// Reads the body to its end with the schema crate, after its bounds were checked.
-    pub(super) fn decode<T: Decodable>(&mut self) -> Result<T, WireError> {
+    pub(super) fn decode<T: Decodable>(&mut self, shape: &'static Shape) -> Result<T, WireError> {
         let Body { api, direction, version, .. } = *self;
         let mut body = self.reader.rest();
-        let shape = shape_of(api, direction);
-        // A message without a shape must not reach the crate's decoders.
-        let shape = shape.unwrap_or_else(|| unreachable!("{api} has codecs of its own"));
         bounds::check(&mut self.reader, shape, version)
             .map_err(|problem| self.malformed(problem))?;
         T::decode(&mut body, version).map_err(|source| WireError::Undecodable {
@@ -67,7 +74,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// A body about to be written by the schema crate.
+/// A body about to be written.
 pub(super) struct Encoder {
     pub(super) writer: Writer,
     pub(super) api: ApiKey,

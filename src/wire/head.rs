@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 
-use super::api::{ApiKey, Listener};
 use super::error::Problem;
 use super::error::{Direction, WireError};
 use super::reader::Reader;
 use super::writer::Writer;
+use super::{ApiKey, Listener};
 
 /// What a server keeps of a request to encode its response.
 #[derive(Clone, Debug, PartialEq, Eq)]

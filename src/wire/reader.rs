@@ -11,7 +11,7 @@ use super::error::Problem;
 /// Most array elements and tagged fields one message may have. A decoded element takes up to a few
 /// hundred bytes however small it was on the wire; this keeps a frame of the largest allowed size
 /// from becoming gigabytes, and is far above what a cluster of this product answers.
-pub(super) const ELEMENTS_MAX: usize = 1 << 18;
+pub const ELEMENTS_MAX: usize = 1 << 18;
 
 /// A position in a frame, and what is still allowed from there.
 #[derive(Debug)]

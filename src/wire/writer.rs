@@ -129,10 +129,12 @@ impl Writer {
         self.pieces
     }
 
-    /// The frame of a message without payload.
+    /// The frame in one piece: payload, if there is any, is copied.
     pub(super) fn into_bytes(self) -> Bytes {
-        assert!(self.pieces.is_empty(), "a message with payload is made of pieces");
-        self.buffer.freeze()
+        if self.pieces.is_empty() {
+            return self.buffer.freeze();
+        }
+        Bytes::from(self.into_pieces().concat())
     }
 
     fn cut(&mut self) {

@@ -211,7 +211,12 @@ fn cluster(source: &Source<'_>, workload: &RawWorkload) -> Result<Cluster, Confi
             UncleanRecovery::Balanced,
             units::choice(&UncleanRecovery::ALL),
         )?,
-        shards: source.count("cluster.shards", &raw.shards, defaults::SHARDS, 1..=1024)?,
+        shards: source.count(
+            "cluster.shards",
+            &raw.shards,
+            defaults::SHARDS,
+            1..=defaults::SHARDS_MAX,
+        )?,
         pin: source.or("cluster.pin", &raw.pin, defaults::PIN, units::flag)?,
         segment_bytes,
         message_bytes_max,

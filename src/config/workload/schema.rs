@@ -81,7 +81,7 @@ fn cluster() -> [Key; 26] {
             "The brokers' event loop; to compare both, use matrix.engine.",
             choice(&ENGINES, defaults::ENGINE.name()),
         ),
-        ("shards", "Event loops per broker.", count(1..=1024, defaults::SHARDS)),
+        ("shards", "Event loops per broker.", count(1..=defaults::SHARDS_MAX, defaults::SHARDS)),
         ("pin", "Whether broker threads are pinned to CPUs.", flag(defaults::PIN)),
         (
             "segment_bytes",

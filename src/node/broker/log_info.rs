@@ -94,7 +94,7 @@ impl Shard {
 
     pub(super) fn log_inspected(&mut self, io: &mut dyn Io, part: Part, info: ReplicaLogInfo) {
         let Some(pending) = self.pending_log_info(part.ticket) else { return };
-        let place = pending.places[usize::from(part.index)];
+        let place = pending.places[part.place()];
         pending.response.topics[place.topic].1[place.partition] = info;
         pending.waiting -= 1;
         if pending.waiting == 0 {

@@ -27,20 +27,33 @@ pub(super) struct ShardId(pub u8);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Part {
     pub origin: ShardId,
-    pub index: u16,
+    pub index: u32,
     pub ticket: u64,
 }
 
-const TICKET_BITS: u32 = 40;
-const INDEX_BITS: u32 = 16;
+const TICKET_BITS: u32 = 38;
+/// A request has no more parts than a message may have elements (2^18).
+const INDEX_BITS: u32 = 18;
+
+/// The number of the request after the one numbered `ticket`. Starts over when a part has no room
+/// for more, 2^38 requests later.
+pub(super) fn next_ticket(ticket: u64) -> u64 {
+    (ticket + 1) & ((1 << TICKET_BITS) - 1)
+}
+
+impl Part {
+    /// The part's place in its request.
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+}
 
 impl From<Part> for RequestId {
     fn from(part: Part) -> RequestId {
-        let ticket = part.ticket & ((1 << TICKET_BITS) - 1);
         RequestId(
             u64::from(part.origin.0) << (TICKET_BITS + INDEX_BITS)
                 | u64::from(part.index) << TICKET_BITS
-                | ticket,
+                | part.ticket,
         )
     }
 }
@@ -49,7 +62,7 @@ impl From<RequestId> for Part {
     fn from(request: RequestId) -> Part {
         Part {
             origin: ShardId((request.0 >> (TICKET_BITS + INDEX_BITS)) as u8),
-            index: (request.0 >> TICKET_BITS) as u16,
+            index: (request.0 >> TICKET_BITS) as u32 & ((1 << INDEX_BITS) - 1),
             ticket: request.0 & ((1 << TICKET_BITS) - 1),
         }
     }
@@ -178,10 +191,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_shard_that_a_file_may_ask_for_has_a_number() {
+        assert_eq!(u64::from(u8::MAX) + 1, crate::config::defaults::SHARDS_MAX);
+    }
+
+    #[test]
+    fn the_number_after_the_last_is_the_first() {
+        assert_eq!(next_ticket((1 << TICKET_BITS) - 1), 0);
+        assert_eq!(next_ticket(41), 42);
+    }
+
+    #[test]
     fn a_part_survives_its_packing() {
         for part in [
             Part { origin: ShardId(0), index: 0, ticket: 0 },
-            Part { origin: ShardId(255), index: u16::MAX, ticket: (1 << TICKET_BITS) - 1 },
+            Part {
+                origin: ShardId(255),
+                index: crate::wire::ELEMENTS_MAX as u32 - 1,
+                ticket: (1 << TICKET_BITS) - 1,
+            },
             Part { origin: ShardId(3), index: 7, ticket: 123_456_789_012 },
         ] {
             assert_eq!(Part::from(RequestId::from(part)), part);

@@ -49,8 +49,8 @@ impl PendingOffsets {
         }
     }
 
-    fn fill(&mut self, index: u16, result: Result<OffsetFound, ErrorCode>) {
-        let place = self.places[usize::from(index)];
+    fn fill(&mut self, index: u32, result: Result<OffsetFound, ErrorCode>) {
+        let place = self.places[index as usize];
         let error = result.err().unwrap_or(ErrorCode::None).code();
         match &mut self.answer {
             OffsetsAnswer::List { response, has_epochs } => {

@@ -8,7 +8,7 @@ use kafka_protocol::messages::InitProducerIdResponse;
 
 use super::answers::{Answer, Answers, Turn};
 use super::log_info::PendingLogInfo;
-use super::message::{FetchPart, Fetched, Message, Part, ProducePart, ShardId};
+use super::message::{FetchPart, Fetched, Message, Part, ProducePart, ShardId, next_ticket};
 use super::offsets::PendingOffsets;
 use super::shard::Shard;
 use crate::engine::{ConnectionId, Io};
@@ -109,7 +109,7 @@ impl Requests {
     }
 
     fn insert(&mut self, pending: Pending) -> u64 {
-        self.tickets += 1;
+        self.tickets = next_ticket(self.tickets);
         self.pending.insert(self.tickets, pending);
         self.tickets
     }
@@ -151,34 +151,41 @@ impl Shard {
                 let message = Message::Forward(part, version, request);
                 self.deliver(io, Self::CONTROLLER_SHARD, message);
             }
-            other => {
-                let response = self.answer_from_metadata(&from.head, other);
-                self.answer(io, from, &response);
+            Request::Metadata(ask) => {
+                let response = self.describe_metadata(&from.head, &ask);
+                self.answer(io, from, &Response::Metadata(response));
+            }
+            Request::DescribeCluster(ask) => {
+                let response = self.describe_cluster(ask.include_fenced_brokers);
+                self.answer(io, from, &Response::DescribeCluster(response));
+            }
+            Request::DescribeConfigs(ask) => {
+                let response = self.describe_configs(&ask);
+                self.answer(io, from, &Response::DescribeConfigs(response));
+            }
+            Request::DescribeTopicPartitions(ask) => {
+                let response = self.describe_topic_partitions(&ask);
+                self.answer(io, from, &Response::DescribeTopicPartitions(response));
+            }
+            Request::InitProducerId(_) => {
+                let response = self.init_producer_id();
+                self.answer(io, from, &Response::InitProducerId(response));
+            }
+            Request::ApiVersions(_) | Request::UnsupportedApiVersions => {
+                let response = wire::api_versions_response(Listener::Broker, &from.head, &request);
+                self.answer(io, from, &Response::ApiVersions(response));
+            }
+            // `parse_request` lets none of these through on a broker's port.
+            Request::AlterPartition(_)
+            | Request::BrokerRegistration(_)
+            | Request::BrokerHeartbeat(_)
+            | Request::AllocateProducerIds(_) => {
+                self.counters.malformed();
+                self.requests.closed(connection);
+                return io.close(connection);
             }
         }
         self.pause_if_behind(io, connection);
-    }
-
-    /// Requests that need neither a partition nor the controller.
-    fn answer_from_metadata(&mut self, head: &RequestHead, request: Request) -> Response {
-        match request {
-            Request::Metadata(request) => {
-                Response::Metadata(self.describe_metadata(head, &request))
-            }
-            Request::DescribeCluster(request) => {
-                Response::DescribeCluster(self.describe_cluster(request.include_fenced_brokers))
-            }
-            Request::DescribeConfigs(request) => {
-                Response::DescribeConfigs(self.describe_configs(&request))
-            }
-            Request::DescribeTopicPartitions(request) => {
-                Response::DescribeTopicPartitions(self.describe_topic_partitions(&request))
-            }
-            Request::InitProducerId(_) => Response::InitProducerId(self.init_producer_id()),
-            other => {
-                Response::ApiVersions(wire::api_versions_response(Listener::Broker, head, &other))
-            }
-        }
     }
 
     /// Ids unique to this life of this broker; producers' sequences are not checked.
@@ -252,7 +259,7 @@ impl Shard {
         }
         for (index, part) in parts.into_iter().enumerate() {
             let owner = self.owner(part.partition.partition);
-            let id = Part { origin: self.id, index: index as u16, ticket };
+            let id = Part { origin: self.id, index: index as u32, ticket };
             self.deliver(io, owner, Message::Produce(id, part));
         }
     }
@@ -269,7 +276,7 @@ impl Shard {
         else {
             return;
         };
-        let place = produce.places[usize::from(part.index)];
+        let place = produce.places[part.place()];
         let answer = &mut produce.response.topics[place.topic].partitions[place.partition];
         match result {
             Ok(base_offset) => answer.base_offset = Some(base_offset),
@@ -359,7 +366,7 @@ impl Shard {
                 part.deadline = MonotonicTime::ZERO;
             }
             let owner = self.owner(part.partition.partition);
-            let id = Part { origin: self.id, index: index as u16, ticket };
+            let id = Part { origin: self.id, index: index as u32, ticket };
             self.deliver(io, owner, Message::Fetch(id, part));
         }
     }
@@ -391,7 +398,7 @@ impl Shard {
         let Fetched { answer, records, steps } = fetched;
         let has_news =
             !records.is_empty() || answer.error != ErrorCode::None || answer.diverging.is_some();
-        let pending = &mut fetch.parts[usize::from(part.index)];
+        let pending = &mut fetch.parts[part.place()];
         pending.is_answered = true;
         let place = pending.place;
         let response = &mut fetch.response.topics[place.topic].partitions[place.partition];

@@ -10,9 +10,7 @@ use crate::types::{
 };
 use crate::wire::*;
 
-pub(super) fn text(text: &'static str) -> StrBytes {
-    StrBytes::from_static_str(text)
-}
+use super::samples::text;
 
 /// A topic reference as decoding gives it.
 pub(super) fn topic_ref(version: i16) -> TopicRef {
@@ -58,7 +56,7 @@ pub(super) fn follower_stamps() -> FollowerStamps {
     FollowerStamps { clock: ClockId(7), received, appended, durable }
 }
 
-pub(super) fn produce_request(version: i16) -> ProduceRequest {
+pub(in crate::wire) fn produce_request(version: i16) -> ProduceRequest {
     let partition = |index, records| ProducePartition { partition: PartitionId(index), records };
     ProduceRequest {
         transactional_id: Some(text("transaction")),
@@ -76,7 +74,7 @@ pub(super) fn produce_request(version: i16) -> ProduceRequest {
     }
 }
 
-pub(super) fn produce_response(version: i16) -> ProduceResponse {
+pub(in crate::wire) fn produce_response(version: i16) -> ProduceResponse {
     let appended = ProducePartitionResponse {
         partition: PartitionId(0),
         error: ErrorCode::None,
@@ -104,7 +102,7 @@ pub(super) fn produce_response(version: i16) -> ProduceResponse {
     }
 }
 
-pub(super) fn fetch_request(version: i16) -> FetchRequest {
+pub(in crate::wire) fn fetch_request(version: i16) -> FetchRequest {
     let partition = FetchPartition {
         partition: PartitionId(3),
         current_leader_epoch: (version >= 9).then_some(LeaderEpoch(4)),
@@ -137,7 +135,7 @@ pub(super) fn fetch_request(version: i16) -> FetchRequest {
     }
 }
 
-pub(super) fn fetch_response(version: i16) -> FetchResponse {
+pub(in crate::wire) fn fetch_response(version: i16) -> FetchResponse {
     let idle = FetchPartitionResponse {
         partition: PartitionId(3),
         error: ErrorCode::None,

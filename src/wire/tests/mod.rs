@@ -1,8 +1,8 @@
 //! Tests of the whole room, through its public functions.
 
 mod bad_input;
-mod hot_samples;
+pub(super) mod hot_samples;
 mod mutation;
 mod produce_and_fetch;
 mod round_trip;
-mod samples;
+pub(super) mod samples;

@@ -5,8 +5,9 @@ use kafka_protocol::messages as schema;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use uuid::Uuid;
 
-use super::hot_samples::{self, batch, text};
+use super::hot_samples::{self, batch};
 use super::round_trip::head;
+use super::samples::text;
 use crate::types::{ErrorCode, LeaderEpoch, Offset, PartitionId};
 use crate::wire::*;
 

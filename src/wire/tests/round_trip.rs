@@ -4,8 +4,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-use super::hot_samples::text;
-use super::samples::{self, listener, versions};
+use super::samples::{self, listener, text, versions};
 use crate::wire::*;
 
 pub(super) fn head(api: ApiKey, version: i16) -> RequestHead {

@@ -1,20 +1,28 @@
-//! Produce requests and responses, versions 3 to 12, by hand: records are never copied.
+//! Produce (0): appends batches. By hand: records are never copied.
 //!
 //! Hot path: encoding makes one buffer for everything but the records, and one list of pieces.
 
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
 
-use crate::types::{BrokerId, BrokerStamps, ErrorCode, LeaderEpoch, Offset, PartitionId};
-
-use super::ApiKey;
-use super::error::Problem;
-use super::head::{self, RequestHead};
-use super::reader::Reader;
-use super::stamps::{
+use super::prelude::*;
+use crate::types::{BrokerStamps, ErrorCode, Offset, PartitionId};
+use crate::wire::ApiKey;
+use crate::wire::fields::{
+    CURRENT_LEADER_BYTES, CurrentLeader, offset_or_none, read_current_leader, some_offset,
+    write_current_leader,
+};
+use crate::wire::head::{self, RequestHead};
+use crate::wire::stamps::{
     BROKER_STAMPS, BROKER_STAMPS_BYTES, WANTS_STAMPS, read_broker_stamps, write_broker_stamps,
 };
-use super::writer::Writer;
+
+pub(super) type Request = ProduceRequest;
+pub(super) type Response = ProduceResponse;
+
+/// Listed from 0 although 0 to 2 are refused: otherwise older librdkafka silently drops compression
+/// (spec/kafka-wire.md MUST 2).
+pub(super) const SPEC: Spec = Spec::new(0, versions(3, 12), 9, Served::Broker).advertised_from(0);
 
 /// Appends batches. Versions 3 to 12 carry the same fields, but for `wants_stamps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,15 +94,6 @@ pub struct ProducePartitionResponse {
     pub stamps: Option<BrokerStamps>,
 }
 
-/// A partition's leader, told with an error so that the client need not ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CurrentLeader {
-    /// The leader; `None` if there is none.
-    pub id: Option<BrokerId>,
-    /// Its epoch.
-    pub epoch: LeaderEpoch,
-}
-
 /// Encodes a request; the pieces together are the frame, the first one is its head.
 ///
 /// # Panics
@@ -112,7 +111,11 @@ pub fn encode_produce_request(
     let mut writer =
         Writer::new(ApiKey::Produce.is_flexible(version), capacity_bytes, partition_count);
     head::write_request(&mut writer, ApiKey::Produce, version, correlation_id, client_id);
+    write_request(&mut writer, request);
+    writer.into_pieces()
+}
 
+fn write_request(writer: &mut Writer, request: &ProduceRequest) {
     writer.nullable_string(request.transactional_id.as_deref());
     writer.i16(request.acks);
     writer.i32(request.timeout_ms);
@@ -127,8 +130,7 @@ pub fn encode_produce_request(
         }
         writer.tag_count(0);
     }
-    write_request_tags(&mut writer, request.wants_stamps);
-    writer.into_pieces()
+    write_request_tags(writer, request.wants_stamps);
 }
 
 fn write_request_tags(writer: &mut Writer, wants_stamps: bool) {
@@ -140,7 +142,7 @@ fn write_request_tags(writer: &mut Writer, wants_stamps: bool) {
     }
 }
 
-pub(super) fn read_request(reader: &mut Reader<'_>) -> Result<ProduceRequest, Problem> {
+fn read_request(reader: &mut Reader<'_>) -> Result<ProduceRequest, Problem> {
     let transactional_id = reader.nullable_string()?;
     let acks = reader.i16()?;
     let timeout_ms = reader.i32()?;
@@ -177,19 +179,22 @@ pub fn encode_produce_response(head: &RequestHead, response: &ProduceResponse) -
     let flexible = ApiKey::Produce.is_flexible(head.version);
     let mut writer = Writer::new(flexible, capacity_bytes, 0);
     head::write_response(&mut writer, head);
+    write_response(&mut writer, head.version, response);
+    writer.into_bytes()
+}
 
+fn write_response(writer: &mut Writer, version: i16, response: &ProduceResponse) {
     writer.count(response.topics.len());
     for topic in &response.topics {
         writer.string(&topic.name);
         writer.count(topic.partitions.len());
         for partition in &topic.partitions {
-            write_response_partition(&mut writer, head.version, partition);
+            write_response_partition(writer, version, partition);
         }
         writer.tag_count(0);
     }
     writer.i32(0); // throttle time: clients really sleep for it
     writer.tag_count(0);
-    writer.into_bytes()
 }
 
 fn write_response_partition(
@@ -220,10 +225,7 @@ fn write_response_partition(
     }
 }
 
-pub(super) fn read_response(
-    reader: &mut Reader<'_>,
-    version: i16,
-) -> Result<ProduceResponse, Problem> {
+fn read_response(reader: &mut Reader<'_>, version: i16) -> Result<ProduceResponse, Problem> {
     let topics = reader.array_of(2, |reader| {
         let name = reader.string()?;
         let partitions = reader.array_of(22, |reader| read_response_partition(reader, version))?;
@@ -279,35 +281,35 @@ fn skip_record_errors(reader: &mut Reader<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Size of a leader and its epoch with an empty section of tagged fields.
-pub(super) const CURRENT_LEADER_BYTES: usize = 9;
-
-pub(super) fn write_current_leader(writer: &mut Writer, leader: CurrentLeader) {
-    writer.i32(leader.id.map_or(-1, |id| id.0));
-    writer.i32(leader.epoch.0);
-    writer.tag_count(0);
-}
-
-/// A leader of unknown epoch is none at all.
-pub(super) fn read_current_leader(
-    reader: &mut Reader<'_>,
-) -> Result<Option<CurrentLeader>, Problem> {
-    let id = reader.i32()?;
-    let epoch = reader.i32()?;
-    reader.skip_tags()?;
-    let id = (id >= 0).then_some(BrokerId(id));
-    Ok((epoch >= 0).then_some(CurrentLeader { id, epoch: LeaderEpoch(epoch) }))
-}
-
-/// -1 on the wire is no offset.
-pub(super) fn some_offset(offset: i64) -> Option<Offset> {
-    (offset >= 0).then_some(Offset(offset))
-}
-
-pub(super) fn offset_or_none(offset: Option<Offset>) -> i64 {
-    offset.map_or(-1, |offset| offset.0)
-}
-
 fn assert_version(version: i16) {
     assert!(ApiKey::Produce.codec_range().contains(version), "Produce version {version}");
+}
+
+impl Message for ProduceRequest {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        body.read(read_request)
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        out.write(true, |writer| write_request(writer, self))
+    }
+}
+
+impl Message for ProduceResponse {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        let version = body.version;
+        body.read(|reader| read_response(reader, version))
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        let version = out.version;
+        out.write(true, |writer| write_response(writer, version, self))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    pub(in crate::wire) use crate::wire::tests::hot_samples::{
+        produce_request as request, produce_response as response,
+    };
 }

@@ -1,12 +1,15 @@
-//! ElectLeaders: Kafka's versions 0 to 2, and KIP-966's version 3 with the leaders wanted, which
+//! ElectLeaders (43): Kafka's versions 0 to 2, and KIP-966's version 3 with the leaders wanted, which
 //! the schema crate does not have. Source: spec/kip966.md 2.12.
 
 use kafka_protocol::protocol::StrBytes;
 
-use super::error::Problem;
-use super::reader::Reader;
-use super::writer::Writer;
+use super::prelude::*;
 use crate::types::{BrokerId, ErrorCode, PartitionId};
+
+pub(super) type Request = ElectLeadersRequest;
+pub(super) type Response = ElectLeadersResponse;
+
+pub(super) const SPEC: Spec = Spec::new(43, versions(0, 3), 2, Served::Both);
 
 /// First version that names the type of election; before it, all are of type 0.
 const TYPE_FROM: i16 = 1;
@@ -66,14 +69,14 @@ pub struct ElectLeadersOutcome {
 }
 
 /// Whether every field that is set exists in `version`.
-pub(super) fn request_fits(version: i16, request: &ElectLeadersRequest) -> bool {
+fn request_fits(version: i16, request: &ElectLeadersRequest) -> bool {
     let topics = request.topics.as_deref().unwrap_or_default();
     let typed = request.election_type != 0;
     let desired = topics.iter().any(|topic| topic.desired_leaders.is_some());
     (version >= TYPE_FROM || !typed) && (version >= DESIRED_LEADERS_FROM || !desired)
 }
 
-pub(super) fn write_request(writer: &mut Writer, version: i16, request: &ElectLeadersRequest) {
+fn write_request(writer: &mut Writer, version: i16, request: &ElectLeadersRequest) {
     if version >= TYPE_FROM {
         writer.i8(request.election_type);
     }
@@ -92,10 +95,7 @@ pub(super) fn write_request(writer: &mut Writer, version: i16, request: &ElectLe
     writer.tag_count(0);
 }
 
-pub(super) fn read_request(
-    reader: &mut Reader<'_>,
-    version: i16,
-) -> Result<ElectLeadersRequest, Problem> {
+fn read_request(reader: &mut Reader<'_>, version: i16) -> Result<ElectLeadersRequest, Problem> {
     let election_type = if version >= TYPE_FROM { reader.i8()? } else { 0 };
     let topics = reader.nullable_array_of(3, |reader| {
         let name = reader.string()?;
@@ -114,11 +114,11 @@ pub(super) fn read_request(
 }
 
 /// Whether every field that is set exists in `version`.
-pub(super) fn response_fits(version: i16, response: &ElectLeadersResponse) -> bool {
+fn response_fits(version: i16, response: &ElectLeadersResponse) -> bool {
     version >= TYPE_FROM || response.error == ErrorCode::None
 }
 
-pub(super) fn write_response(writer: &mut Writer, version: i16, response: &ElectLeadersResponse) {
+fn write_response(writer: &mut Writer, version: i16, response: &ElectLeadersResponse) {
     writer.i32(0); // throttle time
     if version >= TYPE_FROM {
         writer.i16(response.error.code());
@@ -138,10 +138,7 @@ pub(super) fn write_response(writer: &mut Writer, version: i16, response: &Elect
     writer.tag_count(0);
 }
 
-pub(super) fn read_response(
-    reader: &mut Reader<'_>,
-    version: i16,
-) -> Result<ElectLeadersResponse, Problem> {
+fn read_response(reader: &mut Reader<'_>, version: i16) -> Result<ElectLeadersResponse, Problem> {
     reader.i32()?; // throttle time
     let error = if version >= TYPE_FROM { reader.i16()? } else { 0 };
     let topics = reader.array_of(3, |reader| {
@@ -158,4 +155,64 @@ pub(super) fn read_response(
     })?;
     reader.skip_tags()?;
     Ok(ElectLeadersResponse { error: ErrorCode::from_code(error), topics })
+}
+
+impl Message for ElectLeadersRequest {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        let version = body.version;
+        body.read(|reader| read_request(reader, version))
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        let version = out.version;
+        out.write(request_fits(version, self), |writer| write_request(writer, version, self))
+    }
+}
+
+impl Message for ElectLeadersResponse {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        let version = body.version;
+        body.read(|reader| read_response(reader, version))
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        let version = out.version;
+        out.write(response_fits(version, self), |writer| write_response(writer, version, self))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+    use crate::wire::tests::samples::text;
+
+    pub(in crate::wire) fn request(version: i16) -> Request {
+        let desired_leaders = (version >= 3).then(|| vec![BrokerId(1), BrokerId(2)]);
+        let topic = ElectLeadersTopic {
+            name: text("bench"),
+            partitions: vec![PartitionId(0), PartitionId(3)],
+            desired_leaders,
+        };
+        ElectLeadersRequest {
+            election_type: [0, 1, 1, 4][usize::try_from(version).unwrap()],
+            topics: Some(vec![topic]),
+            timeout_ms: 60_000,
+        }
+    }
+
+    pub(in crate::wire) fn response(version: i16) -> Response {
+        let outcome = |partition, error, message| ElectLeadersOutcome {
+            partition: PartitionId(partition),
+            error,
+            message,
+        };
+        let refused = Some(text("broker 2 is not active"));
+        let partitions = vec![
+            outcome(0, ErrorCode::None, None),
+            outcome(3, ErrorCode::EligibleLeadersNotAvailable, refused),
+        ];
+        let error = if version >= 1 { ErrorCode::InvalidRequest } else { ErrorCode::None };
+        let topics = vec![ElectLeadersTopicResponse { name: text("bench"), partitions }];
+        ElectLeadersResponse { error, topics }
+    }
 }

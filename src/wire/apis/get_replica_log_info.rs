@@ -1,10 +1,13 @@
-//! GetReplicaLogInfo (api 93, version 0): where a broker's replicas' logs end, for the controller's
+//! GetReplicaLogInfo (93): where a broker's replicas' logs end, for the controller's
 //! unclean recovery. In no released Kafka; the schema is spec/kip966.md 2.12.
 
-use super::error::Problem;
-use super::reader::Reader;
-use super::writer::Writer;
+use super::prelude::*;
 use crate::types::{BrokerEpoch, ErrorCode, LeaderEpoch, Offset, PartitionId, TopicId};
+
+pub(super) type Request = ReplicaLogInfoRequest;
+pub(super) type Response = ReplicaLogInfoResponse;
+
+pub(super) const SPEC: Spec = Spec::new(93, versions(0, 0), 0, Served::Broker);
 
 /// A GetReplicaLogInfo request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ pub struct ReplicaLogInfo {
     pub error: ErrorCode,
 }
 
-pub(super) fn write_request(writer: &mut Writer, request: &ReplicaLogInfoRequest) {
+fn write_request(writer: &mut Writer, request: &ReplicaLogInfoRequest) {
     writer.nullable_count(request.topics.as_ref().map(Vec::len));
     for (topic, partitions) in request.topics.iter().flatten() {
         writer.uuid(&topic.0);
@@ -50,7 +53,7 @@ pub(super) fn write_request(writer: &mut Writer, request: &ReplicaLogInfoRequest
     writer.tag_count(0);
 }
 
-pub(super) fn read_request(reader: &mut Reader<'_>) -> Result<ReplicaLogInfoRequest, Problem> {
+fn read_request(reader: &mut Reader<'_>) -> Result<ReplicaLogInfoRequest, Problem> {
     let topics = reader.nullable_array_of(18, |reader| {
         let topic = reader.topic_id()?;
         let partitions = reader.array_of(4, |reader| reader.i32().map(PartitionId))?;
@@ -61,7 +64,7 @@ pub(super) fn read_request(reader: &mut Reader<'_>) -> Result<ReplicaLogInfoRequ
     Ok(ReplicaLogInfoRequest { topics })
 }
 
-pub(super) fn write_response(writer: &mut Writer, response: &ReplicaLogInfoResponse) {
+fn write_response(writer: &mut Writer, response: &ReplicaLogInfoResponse) {
     writer.i32(0); // throttle time
     writer.i64(response.broker_epoch.map_or(-1, |epoch| epoch.0));
     writer.bool(response.has_more_data);
@@ -82,7 +85,7 @@ pub(super) fn write_response(writer: &mut Writer, response: &ReplicaLogInfoRespo
     writer.tag_count(0);
 }
 
-pub(super) fn read_response(reader: &mut Reader<'_>) -> Result<ReplicaLogInfoResponse, Problem> {
+fn read_response(reader: &mut Reader<'_>) -> Result<ReplicaLogInfoResponse, Problem> {
     reader.i32()?; // throttle time
     let broker_epoch = Some(reader.i64()?).filter(|&epoch| epoch >= 0).map(BrokerEpoch);
     let has_more_data = reader.bool()?;
@@ -107,4 +110,56 @@ fn read_replica(reader: &mut Reader<'_>) -> Result<ReplicaLogInfo, Problem> {
     };
     reader.skip_tags()?;
     Ok(replica)
+}
+
+impl Message for ReplicaLogInfoRequest {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        body.read(read_request)
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        out.write(true, |writer| write_request(writer, self))
+    }
+}
+
+impl Message for ReplicaLogInfoResponse {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        body.read(read_response)
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        out.write(true, |writer| write_response(writer, self))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod samples {
+    use super::*;
+
+    pub(in crate::wire) fn request(_version: i16) -> Request {
+        let partitions = vec![PartitionId(0), PartitionId(7)];
+        ReplicaLogInfoRequest { topics: Some(vec![(TopicId([9; 16]), partitions)]) }
+    }
+
+    pub(in crate::wire) fn response(_version: i16) -> Response {
+        let written = ReplicaLogInfo {
+            partition: PartitionId(0),
+            last_written_leader_epoch: Some(LeaderEpoch(4)),
+            current_leader_epoch: Some(LeaderEpoch(5)),
+            log_end_offset: Offset(77),
+            error: ErrorCode::None,
+        };
+        let unknown = ReplicaLogInfo {
+            partition: PartitionId(7),
+            last_written_leader_epoch: None,
+            current_leader_epoch: None,
+            log_end_offset: Offset(-1),
+            error: ErrorCode::UnknownTopicId,
+        };
+        ReplicaLogInfoResponse {
+            broker_epoch: Some(BrokerEpoch(8)),
+            has_more_data: true,
+            topics: vec![(TopicId([9; 16]), vec![written, unknown])],
+        }
+    }
 }

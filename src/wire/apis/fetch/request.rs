@@ -1,4 +1,4 @@
-//! Fetch requests and their codec, versions 4 to 17, by hand. The response is in `fetch_response`.
+//! Fetch requests and their codec, by hand.
 
 use bytes::Bytes;
 use kafka_protocol::protocol::StrBytes;
@@ -7,16 +7,14 @@ use crate::types::{
     BrokerEpoch, BrokerId, FollowerStamps, LeaderEpoch, Offset, PartitionId, TopicId,
 };
 
-use super::ApiKey;
-use super::error::Problem;
-use super::head;
-use super::produce::{offset_or_none, some_offset};
-use super::reader::Reader;
-use super::stamps::{
+use crate::wire::ApiKey;
+use crate::wire::apis::prelude::*;
+use crate::wire::fields::{offset_or_none, some_offset};
+use crate::wire::head;
+use crate::wire::stamps::{
     DURABLE_OFFSET, DURABLE_OFFSET_BYTES, FOLLOWER_STAMPS, FOLLOWER_STAMPS_BYTES,
     TRACE_HIGH_WATERMARK, read_follower_stamps, write_follower_stamps,
 };
-use super::writer::Writer;
 
 /// First version that names topics by id.
 const TOPIC_IDS_FROM: i16 = 13;
@@ -121,7 +119,11 @@ pub fn encode_fetch_request(
         96 + client_id.len() + names_bytes + (64 + FOLLOWER_STAMPS_BYTES) * partition_count;
     let mut writer = Writer::new(ApiKey::Fetch.is_flexible(version), capacity_bytes, 0);
     head::write_request(&mut writer, ApiKey::Fetch, version, correlation_id, client_id);
+    write_request(&mut writer, version, request);
+    writer.into_bytes()
+}
 
+fn write_request(writer: &mut Writer, version: i16, request: &FetchRequest) {
     if version < REPLICA_STATE_FROM {
         writer.i32(request.replica.map_or(-1, |replica| replica.id.0));
     }
@@ -135,10 +137,10 @@ pub fn encode_fetch_request(
     }
     writer.count(request.topics.len());
     for topic in &request.topics {
-        write_topic_ref(&mut writer, version, &topic.topic);
+        write_topic_ref(writer, version, &topic.topic);
         writer.count(topic.partitions.len());
         for partition in &topic.partitions {
-            write_partition(&mut writer, version, partition);
+            write_partition(writer, version, partition);
         }
         writer.tag_count(0);
     }
@@ -148,8 +150,7 @@ pub fn encode_fetch_request(
     if version >= 11 {
         writer.string(""); // rack
     }
-    write_request_tags(&mut writer, version, request);
-    writer.into_bytes()
+    write_request_tags(writer, version, request);
 }
 
 fn write_partition(writer: &mut Writer, version: i16, partition: &FetchPartition) {
@@ -202,7 +203,7 @@ fn write_request_tags(writer: &mut Writer, version: i16, request: &FetchRequest)
     }
 }
 
-pub(super) fn read_request(reader: &mut Reader<'_>, version: i16) -> Result<FetchRequest, Problem> {
+fn read_request(reader: &mut Reader<'_>, version: i16) -> Result<FetchRequest, Problem> {
     let mut replica = None;
     if version < REPLICA_STATE_FROM {
         replica = some_replica(reader.i32()?, -1);
@@ -325,4 +326,16 @@ fn compact_string_bytes(string: &str) -> usize {
 
 pub(super) fn assert_version(version: i16) {
     assert!(ApiKey::Fetch.codec_range().contains(version), "Fetch version {version}");
+}
+
+impl Message for FetchRequest {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        let version = body.version;
+        body.read(|reader| read_request(reader, version))
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        let version = out.version;
+        out.write(true, |writer| write_request(writer, version, self))
+    }
 }

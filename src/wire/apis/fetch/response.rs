@@ -1,4 +1,4 @@
-//! Fetch responses, versions 4 to 17, by hand: records are never copied.
+//! Fetch responses, by hand: records are never copied.
 //!
 //! Hot path: encoding makes one buffer for everything but the records, and one list of pieces.
 
@@ -6,19 +6,17 @@ use bytes::Bytes;
 
 use crate::types::{ErrorCode, LeaderEpoch, Offset, PartitionId};
 
-use super::ApiKey;
-use super::error::Problem;
-use super::fetch::{TopicRef, assert_version, read_topic_ref, write_topic_ref};
-use super::head::{self, RequestHead};
-use super::produce::{
+use super::request::{TopicRef, assert_version, read_topic_ref, write_topic_ref};
+use crate::wire::ApiKey;
+use crate::wire::apis::prelude::*;
+use crate::wire::fields::{
     CURRENT_LEADER_BYTES, CurrentLeader, offset_or_none, read_current_leader, some_offset,
     write_current_leader,
 };
-use super::reader::Reader;
-use super::stamps::{
+use crate::wire::head::{self, RequestHead};
+use crate::wire::stamps::{
     HIGH_WATERMARK_TRACE, HighWatermarkTrace, read_trace, trace_bytes, write_trace,
 };
-use super::writer::Writer;
 
 const DIVERGING_EPOCH_TAG: u32 = 0;
 /// Epoch, end offset, empty section of tagged fields.
@@ -84,23 +82,26 @@ pub fn encode_fetch_response(head: &RequestHead, response: &FetchResponse) -> Ve
     let flexible = ApiKey::Fetch.is_flexible(head.version);
     let mut writer = Writer::new(flexible, 32 + names_bytes + partitions_bytes, chunk_count);
     head::write_response(&mut writer, head);
+    write_response(&mut writer, head.version, response);
+    writer.into_pieces()
+}
 
+fn write_response(writer: &mut Writer, version: i16, response: &FetchResponse) {
     writer.i32(0); // throttle time: clients really sleep for it
-    if head.version >= 7 {
+    if version >= 7 {
         writer.i16(response.error.code());
         writer.i32(response.session_id);
     }
     writer.count(response.topics.len());
     for topic in &response.topics {
-        write_topic_ref(&mut writer, head.version, &topic.topic);
+        write_topic_ref(writer, version, &topic.topic);
         writer.count(topic.partitions.len());
         for partition in &topic.partitions {
-            write_partition(&mut writer, head.version, partition);
+            write_partition(writer, version, partition);
         }
         writer.tag_count(0);
     }
     writer.tag_count(0);
-    writer.into_pieces()
 }
 
 fn write_partition(writer: &mut Writer, version: i16, partition: &FetchPartitionResponse) {
@@ -141,10 +142,7 @@ fn write_partition_tags(writer: &mut Writer, partition: &FetchPartitionResponse)
     }
 }
 
-pub(super) fn read_response(
-    reader: &mut Reader<'_>,
-    version: i16,
-) -> Result<FetchResponse, Problem> {
+fn read_response(reader: &mut Reader<'_>, version: i16) -> Result<FetchResponse, Problem> {
     reader.i32()?; // throttle time
     let (error, session_id) = if version >= 7 {
         (ErrorCode::from_code(reader.i16()?), reader.i32()?)
@@ -211,4 +209,16 @@ fn read_diverging(reader: &mut Reader<'_>) -> Result<Option<(LeaderEpoch, Offset
     let end_offset = reader.i64()?;
     reader.skip_tags()?;
     Ok((epoch >= 0).then_some((LeaderEpoch(epoch), Offset(end_offset))))
+}
+
+impl Message for FetchResponse {
+    fn read(body: &mut Body<'_>) -> Result<Self, WireError> {
+        let version = body.version;
+        body.read(|reader| read_response(reader, version))
+    }
+
+    fn write(&self, out: &mut Encoder) -> Result<(), WireError> {
+        let version = out.version;
+        out.write(true, |writer| write_response(writer, version, self))
+    }
 }
