@@ -85,9 +85,11 @@ impl HotPath {
         let batch = self.batcher.next(PartitionId(0), &mut self.load, self.now);
         let (facts, bytes) = batch.expect("a batch that has closed");
         let acked = self.now.plus(Duration::from_nanos(bytes.len() as u64 * 1_000));
-        self.latency.record_between(facts.intended, acked);
-        self.stages.record(gaps(&trace(facts.intended, self.now, acked), Acks::Leader));
-        u64::from(facts.records)
+        let dues = &facts.dues;
+        self.latency.record_batch(dues.iter(), acked);
+        let gaps = gaps(&trace(dues.oldest(), self.now, acked), Acks::Leader);
+        self.stages.record(gaps, dues, self.now);
+        u64::from(dues.records())
     }
 
     /// Allocations and records of so many turns.

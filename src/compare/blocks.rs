@@ -56,33 +56,56 @@ pub struct BlockError {
     pub source: HistogramError,
 }
 
-/// Bucket counts of one block, lowest value first.
+/// Bucket counts, lowest value first.
 pub type Counts = Vec<(u64, u64)>;
+
+/// One block.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Its samples.
+    pub counts: Counts,
+    /// Independent events they come from.
+    pub events: u64,
+}
+
+/// Samples that are each an event of their own.
+impl From<Counts> for Block {
+    fn from(counts: Counts) -> Block {
+        let events = counts.iter().map(|(_, count)| count).sum();
+        Block { counts, events }
+    }
+}
+
+impl From<LatencyHistogram> for Block {
+    fn from(histogram: LatencyHistogram) -> Block {
+        Block { counts: histogram.buckets(), events: histogram.event_count() }
+    }
+}
 
 /// The repeats of a cell that ran to their end.
 pub fn complete_repeats(cell: &Cell) -> impl Iterator<Item = &Repeat> {
     cell.repeats.iter().filter(|repeat| repeat.status == Status::Complete)
 }
 
-/// The counts of each complete repeat of `cell`, one block a repeat.
+/// Each complete repeat of `cell` as a block.
 ///
 /// # Errors
 /// [`BlockError`]
-pub fn per_repeat(cell: &Cell, endpoint: Endpoint) -> Result<Vec<Counts>, BlockError> {
-    let counts = |repeat| Ok(histogram(cell, repeat, endpoint)?.buckets());
-    complete_repeats(cell).map(counts).collect()
+pub fn per_repeat(cell: &Cell, endpoint: Endpoint) -> Result<Vec<Block>, BlockError> {
+    let block = |repeat| Ok(histogram(cell, repeat, endpoint)?.into());
+    complete_repeats(cell).map(block).collect()
 }
 
-/// The counts of all complete repeats of `cell` as one block.
+/// All complete repeats of `cell` as one block.
 ///
 /// # Errors
 /// [`BlockError`]
-pub fn whole_run(cell: &Cell, endpoint: Endpoint) -> Result<Counts, BlockError> {
+pub fn whole_run(cell: &Cell, endpoint: Endpoint) -> Result<Block, BlockError> {
     let mut all = LatencyHistogram::new();
     for repeat in complete_repeats(cell) {
         all.merge(&histogram(cell, repeat, endpoint)?);
     }
-    Ok(all.buckets())
+    Ok(all.into())
 }
 
 fn histogram(
@@ -102,7 +125,7 @@ fn histogram(
     };
     // The stored buckets hold no overflow; it is beside them.
     histogram.record_n_ns(u64::MAX, latency.overflow_count);
-    Ok(histogram)
+    Ok(histogram.with_event_count(latency.events()))
 }
 
 /// Blocks on one grid of values, so that the percentile of any choice of them is a binary search.
@@ -111,16 +134,20 @@ pub struct Blocks {
     values_ns: Vec<u64>,
     /// Per block: samples at or below each of `values_ns`.
     cumulative: Vec<Vec<u64>>,
+    /// Of all blocks together.
+    event_count: u64,
 }
 
 impl Blocks {
     /// Puts blocks on a common grid. Blocks without samples stay: they count as blocks.
-    pub fn new(blocks: &[Counts]) -> Blocks {
-        let mut values_ns: Vec<u64> = blocks.iter().flatten().map(|(value, _)| *value).collect();
+    pub fn new(blocks: &[Block]) -> Blocks {
+        let counts = || blocks.iter().map(|block| &block.counts);
+        let mut values_ns: Vec<u64> = counts().flatten().map(|(value, _)| *value).collect();
         values_ns.sort_unstable();
         values_ns.dedup();
-        let cumulative = blocks.iter().map(|block| cumulate(&values_ns, block)).collect();
-        Blocks { values_ns, cumulative }
+        let cumulative = counts().map(|block| cumulate(&values_ns, block)).collect();
+        let event_count = blocks.iter().map(|block| block.events).sum();
+        Blocks { values_ns, cumulative, event_count }
     }
 
     /// How many blocks.
@@ -133,9 +160,10 @@ impl Blocks {
         self.cumulative.is_empty()
     }
 
-    /// Samples of all blocks together.
-    pub fn sample_count(&self) -> u64 {
-        self.cumulative.iter().filter_map(|block| block.last()).sum()
+    /// Independent events that the samples of all blocks come from: they, not the samples, say how
+    /// deep a percentile may be judged.
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// The value at `quantile` (0 to 1) of the samples of the blocks in `picks` pooled; a block

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::results::schema::RunResult;
+use crate::results::schema::{Cell, RunResult, Samples};
 
 /// Of the environment, what must be equal: tables as a whole, or single keys.
 const ENVIRONMENT: [(&str, &[&str]); 5] = [
@@ -92,16 +92,22 @@ pub fn obstacles(base: &RunResult, new: &RunResult) -> Vec<Obstacle> {
     for (key, base, new) in differing(&machine(&base.environment), &machine(&new.environment)) {
         add(Kind::Environment, format!("{key} is {base} in BASE and {new} in NEW"));
     }
-    if base.schema_version != new.schema_version {
-        let (base, new) = (base.schema_version, new.schema_version);
-        add(Kind::Schema, format!("schema_version is {base} in BASE and {new} in NEW"));
+    for (side, cells) in [("BASE", by_batch(base, new)), ("NEW", by_batch(new, base))] {
+        if cells > 0 {
+            let other = if side == "BASE" { "NEW" } else { "BASE" };
+            add(
+                Kind::Schema,
+                format!(
+                    "in {cells} cells a sample is a batch in {side} and a record in {other}: \
+                     {side} was written by version 1 of the schema"
+                ),
+            );
+        }
     }
     for (key, base, new) in differing(&settings(base), &settings(new)) {
         add(Kind::Workload, format!("{key} is {base} in BASE and {new} in NEW"));
     }
-    let known = |cell: &crate::results::schema::Cell| {
-        base.cells.iter().any(|other| other.factors == cell.factors)
-    };
+    let known = |cell: &Cell| base.cells.iter().any(|other| other.factors == cell.factors);
     if !new.cells.iter().any(known) {
         add(Kind::Workload, "no cell is in both".to_owned());
     }
@@ -114,6 +120,19 @@ pub fn obstacles(base: &RunResult, new: &RunResult) -> Vec<Obstacle> {
         }
     }
     found
+}
+
+/// Cells of `result` that count batches where their twins in `other` count records.
+fn by_batch(result: &RunResult, other: &RunResult) -> usize {
+    let counts = |cell: &Cell, samples| cell.samples == samples;
+    let differs = |cell: &&Cell| {
+        counts(cell, Samples::Batches)
+            && other
+                .cells
+                .iter()
+                .any(|twin| twin.factors == cell.factors && counts(twin, Samples::Records))
+    };
+    result.cells.iter().filter(differs).count()
 }
 
 /// What makes figures of two machines differ, by key.

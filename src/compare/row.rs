@@ -86,7 +86,7 @@ pub(super) fn rows(pair: &Pair, paired: bool, options: &Options) -> Vec<Row> {
     for (at, endpoint) in Endpoint::ALL.into_iter().enumerate() {
         let is_main_only = options.endpoints == Endpoints::Main;
         let (base, new) = (&pair.base.latencies[at], &pair.new.latencies[at]);
-        let is_empty = base.sample_count().min(new.sample_count()) == 0;
+        let is_empty = base.event_count().min(new.event_count()) == 0;
         if is_empty || is_main_only && endpoint == Endpoint::Committed {
             continue;
         }
@@ -113,17 +113,18 @@ fn latency_row(
     let of = |blocks: &Blocks, picks: &[usize]| {
         blocks.quantile(percentile.quantile, picks).map(|value_ns| value_ns as f64)
     };
-    let samples = base.sample_count().min(new.sample_count());
+    let events = base.event_count().min(new.event_count());
     let mut row = Row::new(Metric::Latency(endpoint, percentile), (base.len(), new.len()));
-    if samples < percentile.samples_min {
-        row.reason = Some(format!("needs {} samples", percentile.samples_min));
+    if events < percentile.samples_min {
+        row.reason = Some(format!("needs {} independent events", percentile.samples_min));
         return row;
     }
     let figures: [interval::Figure<'_>; 2] = [&|picks| of(base, picks), &|picks| of(new, picks)];
     row.fill(figures, paired, options.seed ^ stream(&pair.name, &row.name));
-    if samples < percentile.samples_min_to_gate() {
+    if events < percentile.samples_min_to_gate() {
         let needed = percentile.samples_min_to_gate();
-        row.reason = Some(format!("{samples} samples a side: {needed} are needed to judge by"));
+        row.reason =
+            Some(format!("{events} independent events a side: {needed} are needed to judge by"));
         row.estimate = None;
     }
     row

@@ -1,12 +1,12 @@
 mod coverage;
 mod reports;
 
-use crate::compare::blocks::Counts;
+use crate::compare::blocks::{Block, Counts};
 use crate::compare::interval::Estimate;
 use crate::compare::verdict::{Correction, Verdict, verdict};
 
-/// Bucket counts of plain values.
-fn counts(values: &[u64]) -> Counts {
+/// Plain values as a block.
+fn block(values: &[u64]) -> Block {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let mut counts: Counts = Vec::new();
@@ -16,7 +16,7 @@ fn counts(values: &[u64]) -> Counts {
             None => counts.push((value, 1)),
         }
     }
-    counts
+    counts.into()
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub fn gate(result: &RunResult, seed: u64) -> Vec<Bound> {
 }
 
 fn estimate(base: &Blocks, new: &Blocks, percentile: &Percentile, seed: u64) -> Option<Estimate> {
-    let enough = base.sample_count().min(new.sample_count()) >= percentile.samples_min;
+    let enough = base.event_count().min(new.event_count()) >= percentile.samples_min;
     if !enough || base.len() != new.len() {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Makes the batches: takes due records from a partition's load and encodes them.
 //!
 //! Hot path: no allocation per record; one buffer per batch, which the builder takes back where the
-//! batch before it is gone.
+//! batch before it is gone, and its records' intended times.
 
 use bytes::Bytes;
 
@@ -9,6 +9,7 @@ use crate::driver::load::PartitionLoad;
 use crate::driver::payload::Payload;
 use crate::driver::recorder::BatchFacts;
 use crate::measure::clock;
+use crate::measure::dues::Dues;
 use crate::record::BatchBuilder;
 use crate::types::{MonotonicTime, PartitionId};
 
@@ -18,6 +19,7 @@ pub struct Batcher {
     payload: Payload,
     builder: BatchBuilder,
     value: Vec<u8>,
+    times: Vec<MonotonicTime>,
     /// When the load began: the zero of its schedules.
     began: MonotonicTime,
     /// The wall clock at `began`: record timestamps are for people, so one reading will do.
@@ -31,6 +33,7 @@ impl Batcher {
             payload,
             builder: BatchBuilder::with_capacity(batch_bytes),
             value: vec![0; payload.value_bytes()],
+            times: Vec::new(),
             began,
             began_wall_ms: clock::wall_ms(),
         }
@@ -49,21 +52,20 @@ impl Batcher {
             return None;
         }
         self.builder.start(self.began_wall_ms + (now_ns / 1_000_000) as i64);
-        let mut oldest = None;
+        let mut first_sequence = None;
+        self.times.clear();
         load.take_batch(now_ns, |due| {
             let intended = MonotonicTime(self.began.0 + due.intended_ns);
-            oldest.get_or_insert((due.sequence, intended));
+            first_sequence.get_or_insert(due.sequence);
+            self.times.push(intended);
             self.payload.write(due.sequence, intended, &mut self.value);
             self.builder.push(0, None, &self.value);
         });
-        let (first_sequence, intended) = oldest?;
-        let records = self.builder.record_count().unsigned_abs();
         let facts = BatchFacts {
             partition,
-            first_sequence,
-            records,
-            value_bytes: u64::from(records) * self.value.len() as u64,
-            intended,
+            first_sequence: first_sequence?,
+            value_bytes_each: self.value.len() as u64,
+            dues: Dues::of(&self.times)?,
             first_sent: now,
             sent: now,
             attempts: 0,

@@ -7,7 +7,7 @@
 
 use crate::driver::payload;
 use crate::driver::recorder::Recorder;
-use crate::driver::tracker::Tracker;
+use crate::driver::tracker::{Received, Tracker};
 use crate::engine::ConnectionId;
 use crate::record::{self, BatchHeader};
 use crate::types::{MonotonicTime, PartitionId};
@@ -58,9 +58,9 @@ fn take_in_batch(
     if received.is_some() {
         recorder.seen(partition, oldest.sequence, records, header.base_offset);
     }
-    let Some(sent) = received.and_then(|received| received.sent) else { return };
-    recorder.consumed(oldest.intended, sent, records, received_at);
-    if let Some(committed) = received.and_then(|received| received.committed) {
-        recorder.committed(oldest.intended, sent, committed);
+    let Some(Received { sent: Some(sent), committed }) = received else { return };
+    recorder.consumed(&sent.dues, sent.at, received_at);
+    if let Some(committed) = committed {
+        recorder.committed(&sent.dues, sent.at, committed);
     }
 }

@@ -1,18 +1,19 @@
 //! What one cell measured: the definitions of its latencies and counts.
 //!
-//! One sample per batch, taken for its oldest record: the one that waited longest. Latency runs
-//! from that record's intended send time.
+//! A sample is a record, and its latency runs from its own intended send time; the records of one
+//! batch are one independent event.
 
 use std::time::Duration;
 
 use crate::checker::history::History;
 use crate::measure::around::Spans;
+use crate::measure::dues::Dues;
 use crate::measure::failover::Marks;
 use crate::measure::histogram::LatencyHistogram;
 use crate::measure::stage::StageHistograms;
 use crate::types::{ErrorCode, MonotonicTime, Offset, PartitionId};
 
-/// One end point's latencies, of the same batches.
+/// One end point's latencies, of the same records.
 #[derive(Clone, Debug, Default)]
 pub struct EndPoint {
     /// From the oldest record's intended send time: what reports call latency.
@@ -23,15 +24,10 @@ pub struct EndPoint {
 }
 
 impl EndPoint {
-    /// Counts a batch that got there at `at`.
-    pub(super) fn record(
-        &mut self,
-        intended: MonotonicTime,
-        sent: MonotonicTime,
-        at: MonotonicTime,
-    ) {
-        self.response.record_between(intended, at);
-        self.service.record_between(sent, at);
+    /// Counts the records of a batch that got there at `at`.
+    pub(super) fn record(&mut self, dues: &Dues, sent: MonotonicTime, at: MonotonicTime) {
+        self.response.record_batch(dues.iter(), at);
+        self.service.record_batch(std::iter::once((sent, u64::from(dues.records()))), at);
     }
 }
 

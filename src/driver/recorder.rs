@@ -1,10 +1,11 @@
 //! Gathers what one cell measures.
 //!
 //! Owns the rule which samples belong to the measured part: those whose **intended** send time lies
-//! in it, whenever they end (spec/measurement.md M10). A batch belongs to the part that its oldest
-//! record was due in, as a whole.
+//! in it, whenever they end (spec/measurement.md M10). A sample is a record: a batch that straddles
+//! a boundary counts with those of its records that were due in the measured part.
 //!
-//! Hot path: recording does not allocate, but for the lists that a verified cell keeps.
+//! Hot path: recording does not allocate, but for the lists that a verified cell keeps and the
+//! batches that straddle a boundary.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::driver::outcome::{
     Acknowledged, CellOutcome, Counts, EndPoint, Failure, FailureCount, Interval,
 };
 use crate::measure::around::{Span, Spans};
+use crate::measure::dues::Dues;
 use crate::measure::failover::Marks;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES, Percentile};
 use crate::measure::stage::{self, StageHistograms, Trace};
@@ -25,18 +27,16 @@ const P99: &Percentile = &PERCENTILES[3];
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// One batch on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchFacts {
     /// Where it goes.
     pub partition: PartitionId,
     /// Its first record's sequence.
     pub first_sequence: u64,
-    /// How many records.
-    pub records: u32,
-    /// Bytes of its records' values.
-    pub value_bytes: u64,
-    /// When its oldest record should have been sent.
-    pub intended: MonotonicTime,
+    /// Bytes of each record's value.
+    pub value_bytes_each: u64,
+    /// When its records should have been sent.
+    pub dues: Dues,
     /// When its first attempt was sent.
     pub first_sent: MonotonicTime,
     /// When its latest attempt was sent.
@@ -69,6 +69,7 @@ pub struct Recorder {
     interval: LatencyHistogram,
     interval_second: u64,
     interval_records: u64,
+    interval_batches: u64,
     /// Records acknowledged (`acks=0`: sent) by wall time within the measured part.
     records_in_time: u64,
     leaders: Option<LeaderWatch>,
@@ -107,6 +108,7 @@ impl Recorder {
             interval: LatencyHistogram::new(),
             interval_second: 0,
             interval_records: 0,
+            interval_batches: 0,
             records_in_time: 0,
             leaders: None,
         }
@@ -137,6 +139,11 @@ impl Recorder {
         self.from <= intended && intended < self.until
     }
 
+    /// Those of a batch's records that are measured.
+    fn measured(&self, dues: &Dues) -> Option<Dues> {
+        dues.within(self.from, self.until)
+    }
+
     /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.outcome.counts
@@ -151,23 +158,22 @@ impl Recorder {
     pub fn sent(&mut self, batch: &BatchFacts, batch_bytes: usize) {
         if let Some(history) = &mut self.outcome.history {
             let is_again = batch.attempts > 1;
-            history.sent(batch.partition, batch.first_sequence, batch.records, is_again);
+            let records = batch.dues.records();
+            history.sent(batch.partition, batch.first_sequence, records, is_again);
         }
         if self.measured.acks == Acks::None {
-            self.count_in_time(batch.sent, batch.records);
+            self.count_in_time(batch.sent, batch.dues.records());
         }
-        if !self.is_measured(batch.intended) {
-            return;
-        }
+        let Some(dues) = self.measured(&batch.dues) else { return };
         let counts = &mut self.outcome.counts;
         if batch.attempts > 1 {
             counts.batches_resent += 1;
             return;
         }
-        counts.records_sent += u64::from(batch.records);
+        counts.records_sent += u64::from(dues.records());
         counts.batches_sent += 1;
         counts.batch_bytes_sent += batch_bytes as u64;
-        self.outcome.schedule_lag.record_between(batch.intended, batch.sent);
+        self.outcome.schedule_lag.record_batch(dues.iter(), batch.sent);
     }
 
     /// A batch's acknowledgement was read at `at`. `broker` is what the answer told of its way.
@@ -182,29 +188,29 @@ impl Recorder {
             self.outcome.acknowledged.push(Acknowledged {
                 partition: batch.partition,
                 first_sequence: batch.first_sequence,
-                records: batch.records,
+                records: batch.dues.records(),
                 base_offset,
                 resent: batch.attempts > 1,
             });
         }
         if let Some(history) = &mut self.outcome.history {
-            let BatchFacts { partition, first_sequence, records, .. } = *batch;
-            history.acknowledged(partition, first_sequence, records, base_offset);
+            let BatchFacts { partition, first_sequence, .. } = *batch;
+            history.acknowledged(partition, first_sequence, batch.dues.records(), base_offset);
         }
-        self.count_in_time(at, batch.records);
-        if !self.is_measured(batch.intended) {
-            return;
-        }
+        self.count_in_time(at, batch.dues.records());
+        let Some(dues) = self.measured(&batch.dues) else { return };
+        let records = u64::from(dues.records());
         let counts = &mut self.outcome.counts;
-        counts.records_acknowledged += u64::from(batch.records);
+        counts.records_acknowledged += records;
         counts.batches_acknowledged += 1;
-        counts.value_bytes_acknowledged += batch.value_bytes;
-        self.outcome.acknowledged_latency.record(batch.intended, batch.first_sent, at);
+        counts.value_bytes_acknowledged += batch.value_bytes_each * records;
+        self.outcome.acknowledged_latency.record(&dues, batch.first_sent, at);
         if self.outcome.history.is_some() {
-            self.outcome.spans.acknowledged.push(Span { from: batch.intended, until: at });
+            let dues = dues.clone();
+            self.outcome.spans.acknowledged.push(Span { dues, until: at });
         }
-        self.count_in_interval(batch, at);
-        self.record_stages(batch, broker, at);
+        self.count_in_interval(&dues, at);
+        self.record_stages(batch, &dues, broker, at);
     }
 
     /// An attempt failed at `at`; `given_up` says that no other follows.
@@ -215,15 +221,15 @@ impl Recorder {
         at: MonotonicTime,
         given_up: bool,
     ) {
-        if !self.is_measured(batch.intended) {
+        let Some(dues) = self.measured(&batch.dues) else {
             self.outcome.warmup_failures += 1;
             return;
-        }
-        let records = u64::from(batch.records);
+        };
+        let records = u64::from(dues.records());
         if given_up {
             self.outcome.counts.records_failed += records;
         }
-        self.outcome.failed_latency.record_between(batch.intended, at);
+        self.outcome.failed_latency.record_batch(dues.iter(), at);
         match self.outcome.failures.iter_mut().find(|count| count.failure == failure) {
             Some(count) => {
                 count.batches += 1;
@@ -234,16 +240,10 @@ impl Recorder {
     }
 
     /// A batch the consumer was waiting for was in a fetch answer read at `at`.
-    pub fn consumed(
-        &mut self,
-        intended: MonotonicTime,
-        sent: MonotonicTime,
-        records: u32,
-        at: MonotonicTime,
-    ) {
-        if self.is_measured(intended) {
-            self.outcome.counts.records_consumed += u64::from(records);
-            self.outcome.consumed_latency.record(intended, sent, at);
+    pub fn consumed(&mut self, dues: &Dues, sent: MonotonicTime, at: MonotonicTime) {
+        if let Some(dues) = self.measured(dues) {
+            self.outcome.counts.records_consumed += u64::from(dues.records());
+            self.outcome.consumed_latency.record(&dues, sent, at);
         }
     }
 
@@ -270,11 +270,11 @@ impl Recorder {
     }
 
     /// The high watermark passed a batch at `at`, on the driver's own clock.
-    pub fn committed(&mut self, intended: MonotonicTime, sent: MonotonicTime, at: MonotonicTime) {
-        if self.is_measured(intended) {
-            self.outcome.committed_latency.record(intended, sent, at);
+    pub fn committed(&mut self, dues: &Dues, sent: MonotonicTime, at: MonotonicTime) {
+        if let Some(dues) = self.measured(dues) {
+            self.outcome.committed_latency.record(&dues, sent, at);
             if self.outcome.history.is_some() {
-                self.outcome.spans.committed.push(Span { from: intended, until: at });
+                self.outcome.spans.committed.push(Span { dues, until: at });
             }
         }
     }
@@ -286,8 +286,8 @@ impl Recorder {
 
     /// A batch was still without an answer when the drain ended.
     pub fn unanswered(&mut self, batch: &BatchFacts) {
-        if self.is_measured(batch.intended) {
-            self.outcome.counts.records_unanswered += u64::from(batch.records);
+        if let Some(dues) = self.measured(&batch.dues) {
+            self.outcome.counts.records_unanswered += u64::from(dues.records());
         }
     }
 
@@ -324,15 +324,16 @@ impl Recorder {
         }
     }
 
-    fn count_in_interval(&mut self, batch: &BatchFacts, at: MonotonicTime) {
+    fn count_in_interval(&mut self, dues: &Dues, at: MonotonicTime) {
         let second = at.since(self.from).as_nanos() / INTERVAL.as_nanos();
         let second = u64::try_from(second).unwrap_or(u64::MAX);
         if second > self.interval_second {
             self.close_interval();
             self.interval_second = second;
         }
-        self.interval.record_between(batch.intended, at);
-        self.interval_records += u64::from(batch.records);
+        self.interval.record_batch(dues.iter(), at);
+        self.interval_records += u64::from(dues.records());
+        self.interval_batches += 1;
     }
 
     fn close_interval(&mut self) {
@@ -341,7 +342,7 @@ impl Recorder {
         }
         self.outcome.intervals.push(Interval {
             second: self.interval_second,
-            batches: self.interval.count(),
+            batches: self.interval_batches,
             records: self.interval_records,
             p50_ns: self.interval.percentile_ns(P50),
             p99_ns: self.interval.percentile_ns(P99),
@@ -349,11 +350,13 @@ impl Recorder {
         });
         self.interval.clear();
         self.interval_records = 0;
+        self.interval_batches = 0;
     }
 
     fn record_stages(
         &mut self,
         batch: &BatchFacts,
+        dues: &Dues,
         broker: Option<BrokerStamps>,
         acked: MonotonicTime,
     ) {
@@ -363,21 +366,23 @@ impl Recorder {
         };
         let trace = Trace {
             clock: self.measured.clock,
-            intended: batch.intended,
+            intended: batch.dues.oldest(),
             sent: batch.sent,
             broker,
             acked,
         };
-        self.outcome.stages.record(stage::gaps(&trace, self.measured.acks));
+        self.outcome.stages.record(stage::gaps(&trace, self.measured.acks), dues, batch.sent);
         let on_our_clock = broker.clock == self.measured.clock;
         if !self.measured.consume && on_our_clock && broker.committed != MonotonicTime::ZERO {
-            self.committed(batch.intended, batch.first_sent, broker.committed);
+            self.committed(dues, batch.first_sent, broker.committed);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::types::ErrorCode;
 
@@ -401,9 +406,8 @@ mod tests {
         BatchFacts {
             partition: PartitionId(0),
             first_sequence: 0,
-            records: 3,
-            value_bytes: 300,
-            intended,
+            value_bytes_each: 100,
+            dues: Dues::together(intended, 3),
             first_sent: sent,
             sent,
             attempts: 1,
@@ -415,8 +419,8 @@ mod tests {
         recorder.sent(&batch, 400);
         let acked = MonotonicTime(intended_ns + latency_ns);
         recorder.acknowledged(&batch, Offset(0), None, acked);
-        recorder.consumed(batch.intended, batch.sent, batch.records, acked);
-        recorder.committed(batch.intended, batch.sent, acked);
+        recorder.consumed(&batch.dues, batch.sent, acked);
+        recorder.committed(&batch.dues, batch.sent, acked);
     }
 
     #[test]
@@ -443,7 +447,8 @@ mod tests {
         run(&mut recorder, 12 * S - 1, 5 * S);
         run(&mut recorder, 12 * S, 1);
         let outcome = recorder.finish(MonotonicTime(17 * S), Some(5.0), false);
-        assert_eq!(outcome.acknowledged_latency.response.count(), 2);
+        assert_eq!(outcome.acknowledged_latency.response.count(), 6);
+        assert_eq!(outcome.acknowledged_latency.response.event_count(), 2);
         assert_eq!(outcome.acknowledged_latency.response.max_ns(), Some(5 * S));
         assert_eq!(outcome.acknowledged_latency.service.max_ns(), Some(5 * S - 1_000_000));
         assert_eq!(outcome.counts.records_acknowledged, 6);
@@ -475,8 +480,66 @@ mod tests {
         assert_eq!(outcome.counts.records_failed, 6);
         assert_eq!(outcome.warmup_failures, 1);
         assert_eq!(outcome.failed_latency.max_ns(), Some(2 * S));
-        assert_eq!(outcome.failed_latency.clock_anomaly_count(), 1);
+        assert_eq!(outcome.failed_latency.clock_anomaly_count(), 3);
         assert!(outcome.acknowledged_latency.response.is_empty());
         assert!(outcome.interrupted);
+    }
+
+    /// Batches of up to 300 records over four seconds, begun before the measured part and ended
+    /// after it: gaps between records, sizes, and how long each answer took, stalls included.
+    fn batches() -> impl Strategy<Value = Vec<(Vec<u64>, u64)>> {
+        let latency_ns = prop_oneof![
+            8 => 1_000..2_000_000_u64,
+            1 => 100_000_000..3_000_000_000_u64,
+        ];
+        let batch = (proptest::collection::vec(0..4_000_000_u64, 1..300), latency_ns);
+        proptest::collection::vec(batch, 1..40)
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_the_single_records(batches in batches()) {
+            let mut recorder = recorder();
+            let (mut due_ns, mut expected, mut events) = (9 * S, Vec::new(), 0);
+            for (gaps_ns, latency_ns) in batches {
+                let due = |gap_ns: &u64| {
+                    due_ns += gap_ns;
+                    MonotonicTime(due_ns)
+                };
+                let times: Vec<MonotonicTime> = gaps_ns.iter().map(due).collect();
+                let acked = MonotonicTime(due_ns + latency_ns);
+                let facts = BatchFacts {
+                    dues: Dues::of(&times).unwrap(),
+                    ..batch(due_ns)
+                };
+                recorder.sent(&facts, 1);
+                recorder.acknowledged(&facts, Offset(0), None, acked);
+                recorder.consumed(&facts.dues, facts.sent, acked);
+                recorder.committed(&facts.dues, facts.sent, acked);
+                let measured = times.iter().filter(|at| (10 * S..12 * S).contains(&at.0));
+                let before = expected.len();
+                expected.extend(measured.map(|at| acked.0 - at.0));
+                events += u64::from(expected.len() > before);
+            }
+            expected.sort_unstable();
+            let outcome = recorder.finish(MonotonicTime(12 * S), None, false);
+            for latency in [
+                &outcome.acknowledged_latency.response,
+                &outcome.committed_latency.response,
+                &outcome.consumed_latency.response,
+            ] {
+                prop_assert_eq!(latency.count(), expected.len() as u64);
+                prop_assert_eq!(latency.event_count(), events);
+                for quantile in [0.01, 0.1, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
+                    let rank = ((quantile * expected.len() as f64).ceil() as usize).max(1);
+                    let Some(exact_ns) = expected.get(rank - 1) else { continue };
+                    let value_ns = latency.value_at_quantile(quantile).unwrap();
+                    // Three significant digits.
+                    let error = value_ns.abs_diff(*exact_ns) as f64 / *exact_ns as f64;
+                    prop_assert!(error <= 2e-3, "{}: {} for {}", quantile, value_ns, exact_ns);
+                }
+            }
+            prop_assert_eq!(outcome.counts.records_acknowledged, expected.len() as u64);
+        }
     }
 }

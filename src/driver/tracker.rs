@@ -8,17 +8,21 @@
 use std::collections::VecDeque;
 
 use crate::measure::clock;
+use crate::measure::dues::Dues;
 use crate::types::{ClockId, HighWatermarkStep, MonotonicTime, Offset};
 
 /// Batches a consumer may be behind before the oldest are forgotten (and counted as never
-/// consumed): 16 MiB per partition.
+/// consumed): 40 MiB per partition, beside the intended times of records of larger batches.
 const SENT_MAX: usize = 1 << 20;
 
 /// A batch that was sent and not yet received back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Sent {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
     first_sequence: u64,
-    at: MonotonicTime,
+    /// When its records should have been sent.
+    pub dues: Dues,
+    /// When its first attempt was.
+    pub at: MonotonicTime,
 }
 
 /// One partition as its consumer sees it.
@@ -34,11 +38,11 @@ pub struct Tracker {
 }
 
 /// What is known about a batch when it was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// When its first attempt was sent. `None` if it was not waited for: received before, of
+    /// What was sent. `None` if it was not waited for: received before, of
     /// another cell, or forgotten.
-    pub sent: Option<MonotonicTime>,
+    pub sent: Option<Sent>,
     /// When the high watermark passed it; `None` if the leader did not tell on this host's clock.
     pub committed: Option<MonotonicTime>,
 }
@@ -61,11 +65,11 @@ impl Tracker {
     }
 
     /// The batch that begins with `first_sequence` was sent for the first time.
-    pub fn sent(&mut self, first_sequence: u64, at: MonotonicTime) {
+    pub fn sent(&mut self, first_sequence: u64, dues: Dues, at: MonotonicTime) {
         if self.sent.len() == SENT_MAX {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { first_sequence, at });
+        self.sent.push_back(Sent { first_sequence, dues, at });
     }
 
     /// Records below `end` are acknowledged: the consumer must get them.
@@ -129,9 +133,9 @@ impl Tracker {
 
     /// Resent batches come out of order, so the match need not be the first; those before it may
     /// still come.
-    fn take_sent(&mut self, first_sequence: u64) -> Option<MonotonicTime> {
+    fn take_sent(&mut self, first_sequence: u64) -> Option<Sent> {
         let index = self.sent.iter().position(|sent| sent.first_sequence == first_sequence)?;
-        self.sent.remove(index).map(|sent| sent.at)
+        self.sent.remove(index)
     }
 }
 
@@ -178,10 +182,11 @@ mod tests {
     #[test]
     fn a_batch_counts_once_and_only_if_it_was_sent() {
         let mut tracker = Tracker::new();
-        tracker.sent(0, MonotonicTime(1));
-        tracker.sent(3, MonotonicTime(2));
-        tracker.sent(6, MonotonicTime(3));
-        let sent = |received: Option<Received>| received.map(|received| received.sent);
+        for (sequence, at) in [(0, 1), (3, 2), (6, 3)] {
+            let dues = Dues::together(MonotonicTime(at - 1), 3);
+            tracker.sent(sequence, dues, MonotonicTime(at));
+        }
+        let sent = |received: Option<Received>| received.map(|got| got.sent.map(|sent| sent.at));
         assert_eq!(sent(tracker.received(3, Offset(3))), Some(Some(MonotonicTime(2))));
         assert_eq!(sent(tracker.received(3, Offset(3))), None, "below the fetched offset");
         assert_eq!(sent(tracker.received(3, Offset(6))), Some(None), "a duplicate");

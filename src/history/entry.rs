@@ -9,7 +9,7 @@ use crate::compare::blocks::{BlockError, Blocks, Endpoint, complete_repeats, per
 use crate::compare::comparable;
 use crate::compare::interval;
 use crate::measure::histogram::supported_percentiles;
-use crate::results::schema::{Cell, RunResult, Status};
+use crate::results::schema::{Cell, RunResult, Samples, Status};
 
 /// Written into every line; a reader skips others and says so.
 pub const HISTORY_VERSION: u32 = 1;
@@ -120,7 +120,7 @@ fn entry_cell(result: &RunResult, cell: &Cell) -> Result<EntryCell, BlockError> 
     let mut figures = Vec::new();
     for endpoint in Endpoint::ALL {
         let blocks = Blocks::new(&per_repeat(cell, endpoint)?);
-        for percentile in supported_percentiles(blocks.sample_count()) {
+        for percentile in supported_percentiles(blocks.event_count()) {
             let of = |picks: &[usize]| {
                 blocks.quantile(percentile.quantile, picks).map(|value_ns| value_ns as f64)
             };
@@ -162,6 +162,10 @@ fn settings(result: &RunResult, cell: &Cell) -> String {
     let mut settings = comparable::settings(result);
     let factors = serde_json::to_value(&cell.factors).unwrap_or(Value::Null);
     settings.insert("factors".to_owned(), factors.to_string());
+    // Entries from before the samples were records have no such key, and are another series.
+    if cell.samples == Samples::Records {
+        settings.insert("samples".to_owned(), "records".to_owned());
+    }
     digest(&settings)
 }
 

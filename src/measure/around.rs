@@ -1,19 +1,20 @@
 //! Latencies of what met a stall, and of what did not. Pure.
 
+use super::dues::Dues;
 use super::histogram::LatencyHistogram;
 use super::isr::{IsrEvent, IsrEventKind, StallReason};
 use crate::types::MonotonicTime;
 
-/// When a batch was due and when it got where it was going.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When a batch's records were due and when they got where they were going.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The intended send time of its oldest record.
-    pub from: MonotonicTime,
-    /// It got there.
+    /// The intended send times.
+    pub dues: Dues,
+    /// They got there.
     pub until: MonotonicTime,
 }
 
-/// The spans of measured batches.
+/// The spans of measured batches, without records that were due before or after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spans {
     /// To the acknowledgement.
@@ -25,7 +26,7 @@ pub struct Spans {
 /// One latency, split.
 #[derive(Clone, Debug, Default)]
 pub struct Split {
-    /// Of batches on their way while the high watermark of a partition stood still.
+    /// Of records on their way while the high watermark of a partition stood still.
     pub met: LatencyHistogram,
     /// Of all others.
     pub outside: LatencyHistogram,
@@ -37,10 +38,13 @@ impl Split {
     pub fn of(spans: &[Span], stalls: &[(u64, u64)]) -> Split {
         let mut split = Split::default();
         for span in spans {
-            let next = stalls.partition_point(|(_, until_ns)| *until_ns < span.from.0);
-            let meets = stalls.get(next).is_some_and(|(since_ns, _)| *since_ns <= span.until.0);
-            let side = if meets { &mut split.met } else { &mut split.outside };
-            side.record_between(span.from, span.until);
+            let meets = |from: MonotonicTime| {
+                let next = stalls.partition_point(|(_, until_ns)| *until_ns < from.0);
+                stalls.get(next).is_some_and(|(since_ns, _)| *since_ns <= span.until.0)
+            };
+            let dues = span.dues.iter();
+            split.met.record_batch(dues.clone().filter(|(from, _)| meets(*from)), span.until);
+            split.outside.record_batch(dues.filter(|(from, _)| !meets(*from)), span.until);
         }
         split
     }
@@ -113,11 +117,19 @@ mod tests {
             ((601, 700), false),
         ];
         for ((from, until), meets) in cases {
-            let span = Span { from: MonotonicTime(from), until: MonotonicTime(until) };
+            let dues = Dues::together(MonotonicTime(from), 3);
+            let span = Span { dues, until: MonotonicTime(until) };
             let split = Split::of(&[span], &stalls);
             let counts = (split.met.count(), split.outside.count());
-            assert_eq!(counts, (u64::from(meets), u64::from(!meets)), "{from} to {until}");
+            assert_eq!(counts, (3 * u64::from(meets), 3 * u64::from(!meets)), "{from} to {until}");
         }
         assert_eq!(Split::of(&[], &stalls).met.count(), 0);
+    }
+
+    #[test]
+    fn a_records_own_due_time_decides_whether_it_met_the_stall() {
+        let dues = Dues::of(&[90, 150, 201, 202].map(MonotonicTime)).unwrap();
+        let split = Split::of(&[Span { dues, until: MonotonicTime(300) }], &[(100, 200)]);
+        assert_eq!((split.met.count(), split.outside.count()), (2, 2));
     }
 }

@@ -33,7 +33,7 @@ pub struct Percentile {
     pub name: &'static str,
     /// The same as a fraction: 0.999.
     pub quantile: f64,
-    /// Fewest samples to print it: ten lie beyond it (spec/measurement.md M15).
+    /// Fewest independent events to print it: ten lie beyond it (spec/measurement.md M15).
     pub samples_min: u64,
 }
 
@@ -42,7 +42,7 @@ impl Percentile {
         Percentile { name, quantile, samples_min }
     }
 
-    /// Fewest samples to judge by it: a hundred lie beyond it (spec/measurement.md M15).
+    /// Fewest independent events to judge by it: a hundred lie beyond it (spec/measurement.md M15).
     pub const fn samples_min_to_gate(&self) -> u64 {
         self.samples_min * 10
     }
@@ -85,6 +85,7 @@ pub enum HistogramError {
 #[derive(Clone, Debug)]
 pub struct LatencyHistogram {
     counts: Histogram<u64>,
+    event_count: u64,
     overflow_count: u64,
     clock_anomaly_count: u64,
     min_ns: u64,
@@ -103,6 +104,7 @@ impl LatencyHistogram {
             .expect("the bounds are constants that HdrHistogram accepts");
         LatencyHistogram {
             counts,
+            event_count: 0,
             overflow_count: 0,
             clock_anomaly_count: 0,
             min_ns: u64::MAX,
@@ -117,8 +119,43 @@ impl LatencyHistogram {
         self.record_n_ns(value_ns, 1);
     }
 
-    /// Counts `n` samples of one value; nothing if `n` is 0.
+    /// Counts `n` samples of one value, each an event of its own; nothing if `n` is 0.
     pub fn record_n_ns(&mut self, value_ns: u64, n: u64) {
+        self.event_count += n;
+        self.add(value_ns, n);
+    }
+
+    /// Counts samples that are one event together, as those of a batch's records are: values and
+    /// how many samples have each. Nothing if there are none.
+    pub fn record_event_ns(&mut self, samples: impl Iterator<Item = (u64, u64)>) {
+        let mut is_any = false;
+        for (value_ns, n) in samples {
+            is_any |= n > 0;
+            self.add(value_ns, n);
+        }
+        self.event_count += u64::from(is_any);
+    }
+
+    /// Counts the time from when each record of a batch was due to `to`, as one event. Where the
+    /// clock went back between them there is no sample; the anomalies are counted instead
+    /// (spec/measurement.md M7).
+    pub fn record_batch(
+        &mut self,
+        dues: impl Iterator<Item = (MonotonicTime, u64)>,
+        to: MonotonicTime,
+    ) {
+        let mut anomalies = 0;
+        self.record_event_ns(dues.filter_map(|(from, n)| {
+            let value_ns = to.0.checked_sub(from.0);
+            if value_ns.is_none() {
+                anomalies += n;
+            }
+            Some((value_ns?, n))
+        }));
+        self.clock_anomaly_count += anomalies;
+    }
+
+    fn add(&mut self, value_ns: u64, n: u64) {
         if n == 0 {
             return;
         }
@@ -230,15 +267,28 @@ impl LatencyHistogram {
 
     /// The percentile's value, or `None` where the sample is too small for it.
     pub fn percentile_ns(&self, percentile: &Percentile) -> Option<u64> {
-        if self.count() < percentile.samples_min {
+        if self.event_count < percentile.samples_min {
             return None;
         }
         self.value_at_quantile(percentile.quantile)
     }
 
+    /// Independent events that the samples come from: the records of one batch are one. How deep
+    /// a percentile may be named goes by them.
+    pub fn event_count(&self) -> u64 {
+        self.event_count
+    }
+
+    /// The same samples, known to come from so many events: a stored histogram does not tell.
+    pub fn with_event_count(mut self, event_count: u64) -> LatencyHistogram {
+        self.event_count = event_count;
+        self
+    }
+
     /// Adds the samples of `other`: the result is the histogram of both samples pooled.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         self.counts.add(&other.counts).expect("both have the same bounds");
+        self.event_count += other.event_count;
         self.overflow_count += other.overflow_count;
         self.clock_anomaly_count += other.clock_anomaly_count;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -249,6 +299,7 @@ impl LatencyHistogram {
     /// Forgets all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.clear();
+        self.event_count = 0;
         self.overflow_count = 0;
         self.clock_anomaly_count = 0;
         self.min_ns = u64::MAX;

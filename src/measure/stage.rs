@@ -6,6 +6,7 @@
 
 pub mod composition;
 
+use crate::measure::dues::Dues;
 use crate::measure::histogram::LatencyHistogram;
 use crate::measure::stage::composition::Composition;
 use crate::types::{Acks, BrokerStamps, ClockId, MonotonicTime};
@@ -128,6 +129,16 @@ impl Gaps {
         self.path().iter().map(|(_, gap_ns)| gap_ns).sum()
     }
 
+    /// The gaps but the first: those that all records of the batch share.
+    fn after_lag(&self) -> &[(Stage, u64)] {
+        &self.path[1..self.path_len]
+    }
+
+    /// The sum of what the records share.
+    fn after_lag_ns(&self) -> u64 {
+        self.after_lag().iter().map(|(_, gap_ns)| gap_ns).sum()
+    }
+
     fn push(&mut self, stage: Stage, from: MonotonicTime, to: MonotonicTime) -> Result<(), NoGaps> {
         if to == MonotonicTime::ZERO {
             return Err(NoGaps::Missing(stage));
@@ -200,10 +211,10 @@ fn push_follower(gaps: &mut Gaps, broker: &BrokerStamps) -> Result<MonotonicTime
 #[derive(Clone, Debug)]
 pub struct StageHistograms {
     stages: Vec<LatencyHistogram>,
-    /// Per batch, the sum of its gaps: must agree with the acknowledgement latency of the same
-    /// batches, which is computed without the broker's instants.
+    /// Per record, the sum of its gaps: must agree with the acknowledgement latency of the same
+    /// records, which is computed without the broker's instants.
     pub sum: LatencyHistogram,
-    /// What batches of about the same latency spent in each stage.
+    /// What records of about the same latency spent in each stage.
     pub composition: Composition,
     /// Batches whose instants were out of order.
     pub anomaly_count: u64,
@@ -223,18 +234,22 @@ impl StageHistograms {
         }
     }
 
-    /// Counts one batch.
-    pub fn record(&mut self, gaps: Result<Gaps, NoGaps>) {
+    /// Counts the records of one batch that were due at `dues` and sent at `sent`: each has a
+    /// [`Stage::ScheduleLag`] of its own, and shares the other stages of `gaps`.
+    pub fn record(&mut self, gaps: Result<Gaps, NoGaps>, dues: &Dues, sent: MonotonicTime) {
         match gaps {
             Ok(gaps) => {
-                for (stage, gap_ns) in gaps.path() {
-                    self.stages[*stage as usize].record_ns(*gap_ns);
+                let records = u64::from(dues.records());
+                let beside = gaps.leader_sync_ns.map(|gap_ns| (Stage::LeaderSync, gap_ns));
+                for (stage, gap_ns) in gaps.after_lag().iter().copied().chain(beside) {
+                    let shared = std::iter::once((gap_ns, records));
+                    self.stages[stage as usize].record_event_ns(shared);
                 }
-                if let Some(gap_ns) = gaps.leader_sync_ns {
-                    self.stages[Stage::LeaderSync as usize].record_ns(gap_ns);
-                }
-                self.sum.record_ns(gaps.total_ns());
-                self.composition.record(&gaps);
+                let lags = dues.iter().map(|(due, n)| (sent.since(due).as_nanos() as u64, n));
+                self.stages[Stage::ScheduleLag as usize].record_event_ns(lags.clone());
+                let shared_ns = gaps.after_lag_ns();
+                self.sum.record_event_ns(lags.clone().map(|(lag_ns, n)| (lag_ns + shared_ns, n)));
+                self.composition.record(&gaps, lags);
             }
             Err(NoGaps::OutOfOrder(_)) => self.anomaly_count += 1,
             Err(NoGaps::NoAnswer | NoGaps::OtherClock | NoGaps::Missing(_)) => {

@@ -29,7 +29,7 @@ pub struct Point {
 pub fn points(latency: &Latency) -> Result<Vec<Point>, HistogramError> {
     let Some(text) = &latency.histogram_v2_deflate_base64 else { return Ok(Vec::new()) };
     let count = latency.count as f64;
-    let deepest = 1.0 - SAMPLES_BEYOND_MIN / count.max(1.0);
+    let deepest = 1.0 - SAMPLES_BEYOND_MIN / (latency.events() as f64).max(1.0);
     let named = PERCENTILES.iter().map(|percentile| percentile.quantile);
     if deepest < PERCENTILES[0].quantile {
         return Ok(Vec::new());

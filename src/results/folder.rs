@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::measure::histogram::{HistogramError, LatencyHistogram};
 
+use super::migration;
 use super::schema::{Cell, Latency, RunResult, SCHEMA_VERSION};
 
 /// The file that holds everything; the others can be made from it.
@@ -53,8 +54,8 @@ pub enum LoadError {
     },
     /// Made by another version of the schema.
     #[error(
-        "{}: schema_version = {found}: must be {SCHEMA_VERSION}; read it with the release that \
-         wrote it",
+        "{}: schema_version = {found}: must be 1 to {SCHEMA_VERSION}; read it with the release \
+         that wrote it",
         file.display()
     )]
     SchemaVersion {
@@ -118,12 +119,15 @@ pub fn load(path: &Path) -> Result<RunResult, LoadError> {
     let text = fs::read_to_string(&file)
         .map_err(|source| LoadError::Read { file: file.clone(), source })?;
     let format = |source| LoadError::Format { file: file.clone(), source };
-    let value: Value = serde_json::from_str(&text).map_err(format)?;
+    let mut value: Value = serde_json::from_str(&text).map_err(format)?;
     let found = value.get("schema_version").cloned().unwrap_or(Value::Null);
-    if found != SCHEMA_VERSION {
+    let result: RunResult = if found == SCHEMA_VERSION {
+        serde_json::from_str(&text).map_err(format)?
+    } else if migration::bring_up_to_date(&mut value) {
+        serde_json::from_value(value).map_err(format)?
+    } else {
         return Err(LoadError::SchemaVersion { file, found });
-    }
-    let result: RunResult = serde_json::from_str(&text).map_err(format)?;
+    };
     for (index, cell) in result.cells.iter().enumerate() {
         check_histograms(&file, index, cell)?;
     }

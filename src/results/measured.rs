@@ -28,7 +28,7 @@ pub const RECONCILIATION_TOLERANCE: f64 = 0.05;
 /// Below this share of the asked rate a cell is called overloaded.
 const ACHIEVED_SHARE_MIN: f64 = 0.98;
 
-/// The bands of [`schema::StageBand`]: a percentile and the quantiles whose batches stand for it.
+/// The bands of [`schema::StageBand`]: a percentile and the quantiles whose records stand for it.
 const STAGE_BANDS: [(&str, f64, f64); 2] = [("p50", 0.45, 0.55), ("p99", 0.985, 0.995)];
 
 /// What one repeat of one cell measured.
@@ -63,7 +63,7 @@ pub struct Measured {
     pub stages: StageHistograms,
     /// When the driver had its last answer or gave up waiting, on the one clock.
     pub ended_ns: Option<u64>,
-    /// When each batch was due and got there, where faults were planned.
+    /// When each batch's records were due and got there, where faults were planned.
     pub spans: Spans,
     /// What the brokers told of the topic's ISRs until then, in the order of their ends.
     pub isr_events: Vec<IsrEvent>,
@@ -108,6 +108,7 @@ pub fn cell(
         counts: total_counts(repeats),
         errors: total_errors(repeats),
         rate: rate(workload, planned, repeats),
+        samples: schema::Samples::Records,
         latency: schema::CellLatency {
             acknowledged: latency(&acknowledged),
             committed: latency(&merged(repeats, |repeat| &repeat.committed)),
@@ -160,11 +161,14 @@ pub fn latency(histogram: &LatencyHistogram) -> schema::Latency {
         let name = percentile.name.to_owned();
         match histogram.percentile_ns(percentile) {
             Some(value_ns) => drop(supported.insert(name, value_ns)),
-            None => drop(absent.insert(name, format!("needs {} samples", percentile.samples_min))),
+            None => drop(
+                absent.insert(name, format!("needs {} independent events", percentile.samples_min)),
+            ),
         }
     }
     schema::Latency {
         count,
+        event_count: Some(histogram.event_count()).filter(|events| *events != count),
         overflow_count: histogram.overflow_count(),
         clock_anomaly_count: histogram.clock_anomaly_count(),
         absent_reason: histogram.is_empty().then(|| "no samples".to_owned()),
@@ -208,9 +212,10 @@ fn stage_bands(repeats: &[Measured]) -> Vec<schema::StageBand> {
     for repeat in repeats {
         all.merge(&repeat.stages.composition);
     }
+    let events = merged(repeats, |repeat| &repeat.stages.sum).event_count();
     let band = |(name, from, to): &(&str, f64, f64)| {
         let percentile = PERCENTILES.iter().find(|percentile| percentile.name == *name)?;
-        let enough = all.count() >= percentile.samples_min;
+        let enough = events >= percentile.samples_min;
         let band = enough.then(|| all.band(*from, *to)).flatten()?;
         let mean_ns =
             |(stage, mean_ns): &(Stage, f64)| (stage.name().to_owned(), mean_ns.round() as u64);

@@ -1,4 +1,4 @@
-//! Schema version 1 of `result.json`. Keys carry their unit; a statistic the sample cannot support
+//! Schema version 2 of `result.json`. Keys carry their unit; a statistic the sample cannot support
 //! is absent, with the reason beside it; unknown keys are tolerated when reading.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::isr::Isr;
 use super::sweeps::Sweep;
 
-/// Written into every result; a reader refuses others.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Written into every result; a reader brings older ones up to it and refuses newer ones.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The JSON Schema (draft 7) of a result of this version. It asks only for what a reader needs:
 /// unknown keys are tolerated.
@@ -140,11 +140,13 @@ pub struct Cell {
     pub errors: BTreeMap<String, ErrorCount>,
     /// Asked and achieved.
     pub rate: Rate,
+    /// What a sample of the latencies is.
+    pub samples: Samples,
     /// From the intended send time.
     pub latency: CellLatency,
-    /// Where the time of acknowledged batches went, in path order.
+    /// Where the time of acknowledged records went, in path order.
     pub stages: Vec<Stage>,
-    /// Where the time of the batches around a percentile went; unlike percentiles of stages, these
+    /// Where the time of the records around a percentile went; unlike percentiles of stages, these
     /// add up. Absent in results of older releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stage_bands: Vec<StageBand>,
@@ -168,6 +170,17 @@ pub struct Cell {
     /// What a reader must know before believing this cell.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+/// What a sample of a cell's latencies is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Samples {
+    /// A record, by its own intended send time.
+    Records,
+    /// A batch, by its oldest record's, as version 1 counted: a stall that holds many records back
+    /// counts as the few batches they leave in. Not to be set against records.
+    Batches,
 }
 
 /// The factors of a cell.
@@ -252,7 +265,7 @@ pub struct Counts {
     pub sent_batch_bytes: u64,
     /// Acknowledged.
     pub acknowledged_records: u64,
-    /// Batches acknowledged: the samples of the latencies.
+    /// Batches acknowledged: the independent events behind the latencies.
     pub acknowledged_batches: u64,
     /// Bytes of the acknowledged records' values.
     pub acknowledged_value_bytes: u64,
@@ -292,12 +305,12 @@ pub struct Rate {
     pub replicated_value_bytes_per_s: f64,
 }
 
-/// The latencies of a cell, each from the intended send time of a batch's oldest record.
+/// The latencies of a cell, each from a record's own intended send time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellLatency {
     /// To the acknowledgement.
     pub acknowledged: Latency,
-    /// To the high watermark having passed the batch.
+    /// To the high watermark having passed the record.
     pub committed: Latency,
     /// To a consumer having received it.
     pub consumed: Latency,
@@ -315,6 +328,10 @@ pub struct CellLatency {
 pub struct Latency {
     /// Samples.
     pub count: u64,
+    /// Independent events the samples come from, where that is another number: the records of one
+    /// batch get there together. How deep percentiles go depends on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_count: Option<u64>,
     /// Samples above the histogram's range; they still move `max_ns` and `mean_ns`.
     pub overflow_count: u64,
     /// Samples left out because the clock ran backwards.
@@ -331,7 +348,7 @@ pub struct Latency {
     /// Largest sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_ns: Option<u64>,
-    /// By name (`p50`, `p99.9`), only those the count supports.
+    /// By name (`p50`, `p99.9`), only those the number of independent events supports.
     #[serde(default)]
     pub percentiles_ns: BTreeMap<String, u64>,
     /// The others, each with what it would need.
@@ -343,7 +360,12 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// How many samples percentile `name` would need; `None` if it is there.
+    /// Independent events the samples come from.
+    pub fn events(&self) -> u64 {
+        self.event_count.unwrap_or(self.count)
+    }
+
+    /// How many independent events percentile `name` would need; `None` if it is there.
     pub fn samples_needed(&self, name: &str) -> Option<u64> {
         let reason = self.percentiles_absent.get(name)?;
         reason.split_whitespace().find_map(|word| word.parse().ok())
@@ -440,7 +462,7 @@ pub struct Repeat {
     pub errors: BTreeMap<String, ErrorCount>,
     /// To the acknowledgement.
     pub acknowledged: Latency,
-    /// To the high watermark having passed the batch.
+    /// To the high watermark having passed the record.
     pub committed: Latency,
     /// To a consumer having received it.
     pub consumed: Latency,

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use ackmark::config::cells::Cell as Planned;
 use ackmark::config::workload::{Pacing, Workload};
+use ackmark::measure::dues::Dues;
 use ackmark::measure::histogram::LatencyHistogram;
 use ackmark::measure::stage::{StageHistograms, Trace, gaps};
 use ackmark::results::measured::{self, Measured};
@@ -175,7 +176,7 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
         broker.answered = step(3.0, 0.4);
         let acked = step(18.0, 0.7);
         let trace = Trace { clock: ClockId(1), intended, sent, broker, acked };
-        stages.record(gaps(&trace, planned.acks));
+        stages.record(gaps(&trace, planned.acks), &Dues::together(intended, 1), sent);
         let latency_ns = acked.0 - intended.0;
         acknowledged.record_ns(latency_ns);
         schedule_lag.record_ns(sent.0 - intended.0);

@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::counts;
+use super::block;
 use crate::compare::blocks::Blocks;
 use crate::compare::interval::{self, Estimate};
 use crate::compare::verdict::{Verdict, probability, verdict};
@@ -31,7 +31,7 @@ fn run(level_log: f64, random: &mut ChaCha8Rng) -> Vec<u64> {
 }
 
 fn side(levels: &[f64], random: &mut ChaCha8Rng) -> Blocks {
-    let runs: Vec<_> = levels.iter().map(|level| counts(&run(*level, random))).collect();
+    let runs: Vec<_> = levels.iter().map(|level| block(&run(*level, random))).collect();
     Blocks::new(&runs)
 }
 
@@ -127,7 +127,7 @@ fn taking_samples_for_independent_would_call_equal_sides_different() {
                 levels(6, 0.0, random).iter().flat_map(|level| run(*level, random)).collect();
             let mut dealt = vec![Vec::new(); 6];
             runs.into_iter().for_each(|value| dealt[random.random_range(0..6)].push(value));
-            Blocks::new(&dealt.iter().map(|values| counts(values)).collect::<Vec<_>>())
+            Blocks::new(&dealt.iter().map(|values| block(values)).collect::<Vec<_>>())
         };
         let (base, new) = (pooled(random), pooled(random));
         let estimate = unpaired(&base, &new, seed);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::compare::blocks::{Blocks, Endpoint};
+use crate::compare::blocks::{Block, Blocks, Endpoint};
 use crate::compare::comparable::{Kind, SLOWDOWN_KEY, obstacles};
 use crate::compare::gate::{self, Decision, Limits};
 use crate::compare::report::{Endpoints, Options, Report, compare, compare_rounds};
@@ -14,7 +14,7 @@ use crate::compare::verdict::{Correction, Verdict};
 use crate::compare::within;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
 use crate::results::measured::latency;
-use crate::results::schema::{Cell, ErrorCount, RunResult, Status};
+use crate::results::schema::{Cell, ErrorCount, RunResult, Samples, Status};
 
 const LIMITS: Limits = Limits { max_regression: 0.1, max_tail_regression: 0.25 };
 
@@ -192,7 +192,11 @@ fn what_differs_stands_against_a_comparison_by_its_kind() {
     );
     assert_eq!(changed(|new| new.environment["device"] = json!("unknown")), []);
     assert_eq!(changed(|new| new.environment["version"] = json!("99.0.0")), []);
-    assert_eq!(changed(|new| new.schema_version += 1), [Kind::Schema]);
+    assert_eq!(changed(|new| new.cells[0].samples = Samples::Batches), [Kind::Schema]);
+    let mut old = base.clone();
+    old.cells[0].samples = Samples::Batches;
+    assert_eq!(kinds(&old, &base), [Kind::Schema]);
+    assert!(kinds(&old, &old).is_empty(), "figures of one kind");
     let set = |new: &mut RunResult, key: &str, value: Value| {
         drop(new.workload.load.insert(key.to_owned(), value));
     };
@@ -293,8 +297,9 @@ fn the_text_is_readable_at_120_columns() {
 
 #[test]
 fn pooled_percentiles_are_those_of_all_samples() {
-    let grid = Blocks::new(&[vec![(10, 90)], vec![(20, 9), (30, 1)], Vec::new()]);
-    assert_eq!((grid.len(), grid.sample_count()), (3, 100));
+    let grid =
+        Blocks::new(&[vec![(10, 90)].into(), vec![(20, 9), (30, 1)].into(), Block::default()]);
+    assert_eq!((grid.len(), grid.event_count()), (3, 100));
     let all = [0, 1, 2];
     assert_eq!(grid.quantile(0.9, &all), Some(10));
     assert_eq!(grid.quantile(0.91, &all), Some(20));

@@ -86,7 +86,7 @@ impl Producers {
         let received = self.held_back(round, facts, received);
         round.recorder.acknowledged(facts, base_offset, answer.stamps, received);
         if let Some(tracker) = round.trackers.get_mut(index_of(facts.partition)) {
-            tracker.acknowledged(base_offset.plus(i64::from(facts.records)));
+            tracker.acknowledged(base_offset.plus(i64::from(facts.dues.records())));
         }
     }
 
@@ -100,7 +100,7 @@ impl Producers {
         if self.rules.injected_slowdown == 0.0 {
             return received;
         }
-        let latency = received.since(facts.intended);
+        let latency = received.since(facts.dues.oldest());
         let delay = latency.mul_f64(self.rules.injected_slowdown).min(INJECTED_DELAY_MAX);
         let until = received.plus(delay);
         let mut now = round.io.now();

@@ -319,7 +319,7 @@ impl Producers {
         if facts.attempts == 1 {
             facts.first_sent = facts.sent;
             if let Some(tracker) = round.trackers.get_mut(index_of(facts.partition)) {
-                tracker.sent(facts.first_sequence, facts.sent);
+                tracker.sent(facts.first_sequence, facts.dues.clone(), facts.sent);
             }
         }
         round.io.send(connection, head.clone(), payload);

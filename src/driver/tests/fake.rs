@@ -76,6 +76,8 @@ pub struct Fake {
     pub answer_ns: u64,
     /// Answers due in this span are late: they leave at its end.
     pub stall: Option<(u64, u64)>,
+    /// Nobody runs in this span, the driver neither: it was stopped by a signal.
+    pub freeze: Option<(u64, u64)>,
     /// The next produce requests get these codes instead of an append.
     pub refuse: VecDeque<ErrorCode>,
     /// Added to the brokers' instants: a clock that is not the driver's.
@@ -102,6 +104,7 @@ impl Fake {
             topic: StrBytes::new(),
             answer_ns: 100_000,
             stall: None,
+            freeze: None,
             refuse: VecDeque::new(),
             skew_ns: 0,
             clock: clock::clock_id(),
@@ -136,6 +139,11 @@ impl Fake {
             let next_ns = [deadline_ns, item_ns].into_iter().flatten().min();
             let next_ns = next_ns.expect("the app waits for nothing");
             self.now_ns.set(next_ns.max(self.now_ns.get() + TURN_NS));
+            if let Some((from_ns, until_ns)) = self.freeze
+                && (from_ns..until_ns).contains(&self.now_ns.get())
+            {
+                self.now_ns.set(until_ns);
+            }
             if deadline_ns.is_some_and(|deadline_ns| deadline_ns <= self.now_ns.get()) {
                 app.on_event(self, Event::Deadline);
             }

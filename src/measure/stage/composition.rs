@@ -1,8 +1,8 @@
 //! Which stages the time of slow batches, or of middling ones, went to.
 //!
 //! Percentiles of stages do not add up to the percentile of the whole: the batch with the slowest
-//! sync is not the one with the slowest transfer. So batches are counted by latency, and each count
-//! keeps the sum of its batches' gaps: means over a band of latencies do add up.
+//! sync is not the one with the slowest transfer. So records are counted by latency, and each count
+//! keeps the sum of its records' gaps: means over a band of latencies do add up.
 //!
 //! Hot path: [`Composition::record`] does not allocate.
 
@@ -17,7 +17,7 @@ const SUB_BITS: u32 = BUCKETS_PER_DOUBLING.ilog2();
 /// For every `u64`.
 const BUCKET_COUNT: usize = (u64::BITS - SUB_BITS + 1) as usize * BUCKETS_PER_DOUBLING;
 
-/// Batches by latency, with what they spent in each stage.
+/// Records by latency, with what they spent in each stage.
 #[derive(Clone, Debug)]
 pub struct Composition {
     buckets: Vec<Bucket>,
@@ -29,14 +29,14 @@ struct Bucket {
     stage_ns: [u64; Stage::COUNT],
 }
 
-/// The batches of a band of latencies.
+/// The records of a band of latencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
     /// Least latency in it.
     pub from_ns: u64,
     /// First latency above it.
     pub to_ns: u64,
-    /// Batches, at least 1.
+    /// Records, at least 1.
     pub count: u64,
     /// Mean of each stage that took any time, in path order; they add up to the mean latency.
     pub mean_ns: Vec<(Stage, f64)>,
@@ -48,29 +48,46 @@ impl Composition {
         Composition { buckets: vec![Bucket::default(); BUCKET_COUNT] }
     }
 
-    /// Counts one batch.
-    pub fn record(&mut self, gaps: &Gaps) {
-        let bucket = &mut self.buckets[index_of(gaps.total_ns())];
-        bucket.count += 1;
-        for (stage, gap_ns) in gaps.path() {
-            bucket.stage_ns[*stage as usize] += gap_ns;
+    /// Counts the records of one batch: `lags` are their own [`Stage::ScheduleLag`]s and how many
+    /// records have each, `gaps` has the stages they share.
+    pub fn record(&mut self, gaps: &Gaps, lags: impl Iterator<Item = (u64, u64)>) {
+        let shared_ns = gaps.after_lag_ns();
+        // Neighbours mostly fall into one bucket: the shared stages are added once for all of them.
+        let (mut index, mut records) = (0, 0);
+        for (lag_ns, n) in lags {
+            let own = index_of(lag_ns + shared_ns);
+            if own != index {
+                self.add_shared(gaps, index, records);
+                (index, records) = (own, 0);
+            }
+            records += n;
+            self.buckets[own].stage_ns[Stage::ScheduleLag as usize] += lag_ns * n;
+        }
+        self.add_shared(gaps, index, records);
+    }
+
+    fn add_shared(&mut self, gaps: &Gaps, index: usize, records: u64) {
+        let bucket = &mut self.buckets[index];
+        bucket.count += records;
+        for (stage, gap_ns) in gaps.after_lag() {
+            bucket.stage_ns[*stage as usize] += gap_ns * records;
         }
     }
 
-    /// Batches counted.
+    /// Records counted.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.count).sum()
     }
 
-    /// Adds the batches of `other`.
+    /// Adds the records of `other`.
     pub fn merge(&mut self, other: &Composition) {
         for (own, other) in self.buckets.iter_mut().zip(&other.buckets) {
             own.add(other);
         }
     }
 
-    /// The batches from quantile `from` to quantile `to` (0 to 1, ascending) of the latency, widened
-    /// to whole buckets; `None` without batches.
+    /// The records from quantile `from` to quantile `to` (0 to 1, ascending) of the latency, widened
+    /// to whole buckets; `None` without records.
     pub fn band(&self, from: f64, to: f64) -> Option<Band> {
         let all = self.count() as f64;
         let (first_rank, last_rank) = (from * all, (to * all).max(1.0));
@@ -183,10 +200,10 @@ mod tests {
     fn the_middle_and_the_tail_are_told_apart() {
         let mut composition = Composition::new();
         for _ in 0..970 {
-            composition.record(&batch(20_000, 80_000));
+            composition.record(&batch(20_000, 80_000), [(20_000, 1)].into_iter());
         }
         for _ in 0..30 {
-            composition.record(&batch(900_000, 100_000));
+            composition.record(&batch(900_000, 100_000), [(900_000, 1)].into_iter());
         }
         let middle = composition.band(0.45, 0.55).expect("batches");
         assert_eq!(middle.count, 970);
@@ -198,10 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn the_records_of_a_batch_have_their_own_wait_and_share_the_rest() {
+        let mut composition = Composition::new();
+        let lags = [(900_000, 1), (500_000, 2), (20_000, 1)];
+        composition.record(&batch(900_000, 100_000), lags.into_iter());
+        assert_eq!(composition.count(), 4);
+        let all = composition.band(0.0, 1.0).expect("records");
+        assert_eq!(all.mean_ns, [(Stage::ScheduleLag, 480_000.0), (Stage::LeaderSync, 100_000.0)]);
+        let slowest = composition.band(0.9, 1.0).expect("records");
+        assert_eq!((slowest.count, slowest.mean_ns[0].1), (1, 900_000.0));
+    }
+
+    #[test]
     fn merged_is_as_if_recorded_together() {
         let (mut left, mut right) = (Composition::new(), Composition::new());
-        left.record(&batch(10, 30));
-        right.record(&batch(20, 20));
+        left.record(&batch(10, 30), [(10, 1)].into_iter());
+        right.record(&batch(20, 20), [(20, 1)].into_iter());
         left.merge(&right);
         let band = left.band(0.0, 1.0).expect("batches");
         assert_eq!((left.count(), band.count), (2, 2));

@@ -118,14 +118,19 @@ fn no_path_says_why() {
 #[test]
 fn batches_without_gaps_are_counted_not_sampled() {
     let mut histograms = StageHistograms::new();
-    histograms.record(gaps(&ascending(), Acks::All));
+    let trace = ascending();
+    let dues = Dues::of(&[trace.intended, MonotonicTime(trace.sent.0 - 1)]).unwrap();
+    histograms.record(gaps(&trace, Acks::All), &dues, trace.sent);
     let mut back = ascending();
     back.sent = MonotonicTime(1);
-    histograms.record(gaps(&back, Acks::All));
-    histograms.record(Err(NoGaps::OtherClock));
+    histograms.record(gaps(&back, Acks::All), &dues, back.sent);
+    histograms.record(Err(NoGaps::OtherClock), &dues, trace.sent);
     assert_eq!(histograms.anomaly_count, 1);
     assert_eq!(histograms.untraced_count, 1);
-    assert_eq!(histograms.sum.count(), 1);
+    assert_eq!((histograms.sum.count(), histograms.sum.event_count()), (2, 1));
+    let shared = histograms.sum.min_ns().unwrap() - 1;
+    let own = trace.sent.since(trace.intended).as_nanos() as u64;
+    assert_eq!(histograms.sum.max_ns(), Some(own + shared));
     assert_eq!(histograms.get(Stage::LeaderSync).max_ns(), Some(450));
     assert!(histograms.get(Stage::FollowerRound).is_empty());
     assert_eq!(histograms.iter().count(), 13);

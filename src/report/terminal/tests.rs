@@ -4,6 +4,7 @@ use super::*;
 fn a_percentile_without_samples_enough_says_how_many_it_needs() {
     let mut latency = Latency {
         count: 500,
+        event_count: None,
         overflow_count: 0,
         clock_anomaly_count: 0,
         absent_reason: None,

@@ -133,9 +133,9 @@ fn unknown_fields_are_tolerated_and_missing_ones_named() {
 fn another_schema_version_is_refused() {
     let out = tempfile::tempdir().expect("a temporary folder");
     let file = out.path().join("result.json");
-    fs::write(&file, r#"{"schema_version": 2}"#).expect("a writable folder");
-    let error = load(&file).expect_err("version 2").to_string();
-    assert!(error.contains("schema_version = 2: must be 1"), "{error}");
+    fs::write(&file, r#"{"schema_version": 3}"#).expect("a writable folder");
+    let error = load(&file).expect_err("version 3").to_string();
+    assert!(error.contains("schema_version = 3: must be 1 to 2"), "{error}");
     fs::write(&file, "{}").expect("a writable folder");
     let error = load(&file).expect_err("no version").to_string();
     assert!(error.contains("schema_version = null"), "{error}");

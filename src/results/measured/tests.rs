@@ -1,6 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::measure::dues::Dues;
 use crate::measure::stage::{Trace, gaps};
 use crate::types::{BrokerStamps, ClockId, MonotonicTime};
 
@@ -59,7 +60,9 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     for _ in 0..batches {
         measured.acknowledged.record_ns(latency_ns);
         measured.acknowledged_service.record_ns(latency_ns);
-        measured.stages.record(gaps(&trace(latency_ns), Acks::Leader));
+        let trace = trace(latency_ns);
+        let dues = Dues::together(trace.intended, 1);
+        measured.stages.record(gaps(&trace, Acks::Leader), &dues, trace.sent);
     }
     measured
 }
@@ -107,7 +110,7 @@ fn percentiles_go_only_as_deep_as_the_sample() {
     histogram.record_n_ns(5, 999);
     let latency = latency(&histogram);
     assert!(latency.percentiles_ns.contains_key("p95"));
-    assert_eq!(latency.percentiles_absent["p99"], "needs 1000 samples");
+    assert_eq!(latency.percentiles_absent["p99"], "needs 1000 independent events");
     assert!(!latency.percentiles_ns.contains_key("p99"));
 }
 
@@ -225,7 +228,7 @@ fn latencies_are_split_by_whether_they_met_a_stall() {
     let (workload, cells) = planned();
     let mut repeats = [repeat(0, 20, 100 * US), repeat(1, 20, 100 * US)];
     let span = |from_us: u64, until_us: u64| Span {
-        from: MonotonicTime(from_us * US),
+        dues: Dues::together(MonotonicTime(from_us * US), 1),
         until: MonotonicTime(until_us * US),
     };
     for repeat in &mut repeats {
