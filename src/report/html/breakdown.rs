@@ -1,6 +1,6 @@
 //! Where the time went: the stages of one cell as a waterfall, and of a slice's cells as bars.
 //!
-//! Drawn from the means over the batches around a percentile, which add up. Results of releases
+//! Drawn from the means over the records around a percentile, which add up. Results of releases
 //! that did not keep them have the stages' own percentiles: at p50 they nearly add up, at p99 they do
 //! not, so those stand side by side and the page says so.
 
@@ -17,7 +17,7 @@ const TAKEN_APART: [&str; 2] = ["p50", "p99"];
 
 /// The stages of one cell around one percentile.
 pub struct Waterfall {
-    /// What it is of: `the batches around p50 (205 µs to 218 µs, 1 092 of them)`.
+    /// What it is of: `the records around p50 (205 µs to 218 µs, 1 092 of them)`.
     pub title: String,
     /// Where its figures stand.
     pub at: String,
@@ -118,7 +118,7 @@ fn stack_table(slice: &Slice<'_>, percentile: &'static str) -> Option<StackTable
         (slice.series(entry).name.clone(), bar)
     };
     let caption = match slice.entries.iter().any(|entry| band(entry.cell, percentile).is_some()) {
-        true => format!("mean of the batches around {percentile}"),
+        true => format!("mean of the records around {percentile}"),
         false => format!("{percentile} of each stage; their sum need not be that of the whole"),
     };
     Some(StackTable { caption, rows: slice.entries.iter().zip(&all).map(row).collect() })
@@ -166,7 +166,7 @@ fn waterfall(cell: &Cell, percentile: &str) -> Option<Waterfall> {
         return waterfall_of_own_percentiles(cell, percentile);
     };
     let title = format!(
-        "Around {percentile}: mean of the {} batches that took {} to {}",
+        "Around {percentile}: mean of the {} records that took {} to {}",
         band.count,
         micros(band.from_ns),
         micros(band.to_ns)

@@ -77,7 +77,7 @@ pub fn view(slice: &Slice<'_>, scale: &LogScale) -> Option<CurvesView> {
                 slice.label()
             ),
             y_title: "latency, intended send to acknowledged (log)".to_owned(),
-            x_title: "percentile (log: each step has a tenth of the batches beyond it)".to_owned(),
+            x_title: "percentile (log: each step has a tenth of the records beyond it)".to_owned(),
             y_ticks: scale.y_ticks(round_latency),
             x_ticks: percentile_ticks(deepest),
             lines: curves.iter().map(line).collect(),

@@ -40,7 +40,7 @@ pub fn view(cell: &Cell) -> Option<IsrView> {
     let around = told.around_stalls.iter().enumerate().flat_map(|(index, around)| {
         [("met a stall", "met", &around.met), ("met none", "outside", &around.outside)].map(
             |(words, key, latency)| {
-                let name = format!("{} latency of batches that {words}", around.latency);
+                let name = format!("{} latency of records that {words}", around.latency);
                 row(name, format!("{at}/around_stalls/{index}/{key}"), latency)
             },
         )

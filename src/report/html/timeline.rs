@@ -16,7 +16,7 @@ const POINTS_MIN: usize = 24;
 
 /// The chart and its events in words.
 pub struct TimelineView {
-    /// p50, p99 and the slowest batch, by the second.
+    /// p50, p99 and the slowest record, by the second.
     pub chart: Chart,
     /// Marks of the chart by their flags.
     pub events: Vec<EventView>,
@@ -194,7 +194,7 @@ fn caption(cell: &Cell, seconds_per_point: usize) -> String {
     };
     let worst = worst.map_or(String::new(), |(max_ns, repeat, interval)| {
         format!(
-            " Slowest batch: {} in second {} of repeat {repeat}.",
+            " Slowest record: {} in second {} of repeat {repeat}.",
             micros(max_ns),
             interval.second
         )

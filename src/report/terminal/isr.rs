@@ -45,7 +45,7 @@ pub(super) fn section(result: &RunResult) -> String {
     if isr::cells(result).any(|(_, told)| !told.around_stalls.is_empty()) {
         let around = table(result, &AROUND, |_, told| around(told));
         text.push_str(
-            "\nbatches on their way during such a stall (met), and the others (outside)\n",
+            "\nrecords on their way during such a stall (met), and the others (outside)\n",
         );
         text.push_str(&around);
     }
