@@ -10,6 +10,7 @@ use super::message::{FetchPart, Fetched, Message, OffsetFound, OffsetQuery, Part
 use super::shard::Shard;
 use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
+use crate::node::tell;
 use crate::protocol::broker::VouchedLog;
 use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
@@ -267,6 +268,11 @@ impl Shard {
             Output::Truncate { to } => {
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
                 replica.follower_trace.clear();
+                tell(format_args!(
+                    "{}: cut from log end offset {} to {to}, where the leader's log differs",
+                    replica.log.directory().display(),
+                    replica.log.log_end_offset(),
+                ));
                 let truncated = replica.log.truncate(io, to);
                 if let Some(end) = self.check_log(truncated)
                     && end != to
