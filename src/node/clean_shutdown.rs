@@ -42,6 +42,8 @@ pub struct LastStop {
     pub damaged: Vec<TopicPartition>,
     /// What is wrong with these.
     pub damages: Vec<Damage>,
+    /// Why there is a marker but it says nothing: file and reason.
+    pub unusable_marker: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -96,15 +98,21 @@ pub fn write_marker(log_dir: &Path, epoch: BrokerEpoch, logs: &[VouchedLog]) -> 
 /// [`LastStopError`]: the marker cannot be deleted, or a directory or log not be read.
 pub fn take_marker(log_dir: &Path) -> Result<LastStop, LastStopError> {
     let path = log_dir.join(FILE_NAME);
-    let marker = fs::read(&path).ok().and_then(|bytes| parse(&bytes));
+    let marker = match fs::read(&path) {
+        Ok(bytes) => Some(parse(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(error.to_string())),
+    };
     let directories = log_directories(log_dir)?;
     let last_stop = match marker {
-        Some((epoch, vouched)) => examine(log_dir, epoch, &vouched, &directories)?,
-        None => {
+        Some(Ok((epoch, vouched))) => examine(log_dir, epoch, &vouched, &directories)?,
+        unusable => {
             for name in &directories {
                 storage::forget_close(&log_dir.join(name))?;
             }
-            LastStop::default()
+            let why = unusable.and_then(Result::err);
+            let unusable_marker = why.map(|why| format!("{}: {why}", path.display()));
+            LastStop { unusable_marker, ..LastStop::default() }
         }
     };
     match fs::remove_file(&path) {
@@ -144,7 +152,7 @@ fn examine(
     }
     let epoch = previous_broker_epoch(&[LogDirectory { online: true, marker: Some(epoch) }]);
     let (previous_epoch, damaged) = clean_registration(epoch, &damages);
-    Ok(LastStop { previous_epoch, damaged, damages })
+    Ok(LastStop { previous_epoch, damaged, damages, unusable_marker: None })
 }
 
 /// Names of the directories that hold a log.
@@ -161,10 +169,18 @@ fn log_directories(log_dir: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Unknown keys are ignored. A marker of version 0 vouches for no log: it is none.
-fn parse(bytes: &[u8]) -> Option<(BrokerEpoch, Vec<VouchedLog>)> {
-    let marker: Marker = serde_json::from_slice(bytes).ok()?;
-    let logs = marker.logs.into_iter().map(MarkedLog::vouched).collect::<Option<_>>()?;
-    Some((BrokerEpoch(marker.broker_epoch), logs))
+fn parse(bytes: &[u8]) -> Result<(BrokerEpoch, Vec<VouchedLog>), String> {
+    let marker: Marker = serde_json::from_slice(bytes)
+        .map_err(|error| format!("{error} (a marker of version {VERSION} is expected)"))?;
+    let mut logs = Vec::with_capacity(marker.logs.len());
+    for log in marker.logs {
+        let (directory, topic_id) = (log.directory.clone(), log.topic_id.clone());
+        logs.push(
+            log.vouched()
+                .ok_or_else(|| format!("topicId of {directory} is `{topic_id}`: must be a UUID"))?,
+        );
+    }
+    Ok((BrokerEpoch(marker.broker_epoch), logs))
 }
 
 impl MarkedLog {
@@ -215,7 +231,7 @@ mod tests {
     #[test]
     fn a_marker_is_read_once() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(previous_epoch(dir.path()), None);
+        assert_eq!(take_marker(dir.path()).unwrap(), LastStop::default());
         write_marker(dir.path(), BrokerEpoch(57), &[]).unwrap();
         assert_eq!(previous_epoch(dir.path()), Some(BrokerEpoch(57)));
         assert_eq!(previous_epoch(dir.path()), None);
@@ -228,7 +244,10 @@ mod tests {
         for bytes in [&b""[..], b"{", b"{\"version\":0}", b"{\"brokerEpoch\":\"x\"}", b"\xff", old]
         {
             fs::write(dir.path().join(FILE_NAME), bytes).unwrap();
-            assert_eq!(previous_epoch(dir.path()), None);
+            let last_stop = take_marker(dir.path()).unwrap();
+            assert_eq!(last_stop.previous_epoch, None);
+            let said = last_stop.unusable_marker.expect("it is named");
+            assert!(said.contains(FILE_NAME), "{said}");
             assert!(!dir.path().join(FILE_NAME).exists());
         }
         let newer = b"{\"brokerEpoch\":3,\"new\":1,\"version\":9,\"logs\":[]}";

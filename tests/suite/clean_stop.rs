@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ackmark::types::{Acks, DurabilityMode};
 
-use crate::client::{command, committed_values, produce, try_command_json, wait_for};
+use crate::client::{ackmark, command, committed_values, produce, try_command_json, wait_for};
 use crate::cluster::{Cluster, Shape};
 
 const SEGMENT: &str = "00000000000000000000.log";
@@ -59,6 +59,30 @@ fn a_damaged_replica_that_comes_first_costs_no_record_the_others_hold() {
     }
 }
 
+/// It is in the ISR again only with all it lost: once the others are gone, it serves that.
+#[test]
+fn a_damaged_replica_that_comes_last_fetches_what_it_lost_before_it_joins() {
+    let mut cluster = Cluster::start(Shape::plain(DurabilityMode::PageCache));
+    let create = ["topics", "--create", "--topic", "t", "--replica-assignment", "1:2:3"];
+    let settings = ["--config", "min.insync.replicas=2"];
+    command(cluster.address(1), &[&create[..], &settings].concat());
+    for value in ["one", "two"] {
+        produce(cluster.address(1), "t", Acks::All, value).unwrap();
+    }
+    for id in [1, 2, 3] {
+        cluster.stop_broker(id);
+    }
+    zero(&segment(&cluster, "t"));
+    for id in [3, 2, 1] {
+        cluster.restart_broker(id);
+    }
+    wait_for("a complete ISR", || leader(&cluster, "t"));
+    cluster.stop_broker(2);
+    cluster.stop_broker(3);
+    let values = wait_for("its records", || committed_values(cluster.address(1), "t"));
+    assert_eq!(values, ["one", "two"]);
+}
+
 fn segment(cluster: &Cluster, topic: &str) -> PathBuf {
     cluster.data_dir(1).join(format!("{topic}-0")).join(SEGMENT)
 }
@@ -90,4 +114,27 @@ fn a_last_sync_that_fails_leaves_no_mark() {
         assert!(!cluster.stop_broker_on_a_failing_disk(2), "it cannot say that it stopped well");
         assert!(!cluster.data_dir(2).join(".kafka_cleanshutdown").exists());
     }
+}
+
+#[test]
+fn a_directory_of_another_cluster_and_a_reserved_name_are_refused() {
+    let mut cluster = Cluster::start(Shape::plain(DurabilityMode::PageCache));
+    cluster.stop_broker(1);
+    let data_dir = cluster.data_dir(1);
+    let meta = data_dir.join("meta.properties");
+    let text = fs::read_to_string(&meta).unwrap();
+    fs::write(&meta, text.replace("cluster.id=test", "cluster.id=other")).unwrap();
+    let config = data_dir.with_extension("toml");
+    let refused = ackmark(&["broker", "--config", config.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success());
+    assert!(said.contains(meta.to_str().unwrap()), "{said}");
+    assert!(said.contains("cluster.id is `other`, this node needs `test`"), "{said}");
+
+    let bootstrap = cluster.address(2).to_string();
+    let name = ["--topic", "__cluster_metadata", "--bootstrap", &bootstrap];
+    let refused = ackmark(&[&["topics", "--create"], &name[..]].concat());
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success());
+    assert!(said.contains("reserved for an internal topic"), "{said}");
 }

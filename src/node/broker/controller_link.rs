@@ -143,11 +143,14 @@ impl ControllerLink {
         metrics: Option<SocketAddr>,
     ) -> Result<ControllerLink, BrokerError> {
         let failed = |source| BrokerError::DataDirectory { path: config.data_dir.clone(), source };
-        let LastStop { previous_epoch, damaged, damages } =
+        let LastStop { previous_epoch, damaged, damages, unusable_marker } =
             clean_shutdown::take_marker(&config.data_dir).map_err(|error| match error {
                 LastStopError::Io(source) => failed(source),
                 LastStopError::Storage(error) => error.into(),
             })?;
+        if let Some(why) = unusable_marker {
+            tell(format_args!("the last stop counts as unclean: {why}"));
+        }
         for damage in damages {
             tell(format_args!("not as the last clean stop left it: {damage}"));
         }

@@ -59,10 +59,10 @@ impl Counters {
         self.last_failed_read = Some(error);
     }
 
-    /// A log was opened; what its recovery cut off or found missing is worth a line.
+    /// A log was opened; what its recovery cut off or found missing is worth a line, a cut at once.
     pub(super) fn recovered(&mut self, directory: &Path, recovery: &Recovery) {
         if recovery.scanned_bytes > 0 {
-            self.recoveries.push(format!(
+            let line = format!(
                 "{}: scanned {} bytes, {} batches, cut off {} bytes{}; log end offset {}",
                 directory.display(),
                 recovery.scanned_bytes,
@@ -70,7 +70,11 @@ impl Counters {
                 recovery.truncated_bytes,
                 if recovery.hole { " (valid batches lay behind the first bad one)" } else { "" },
                 recovery.log_end_offset,
-            ));
+            );
+            if recovery.truncated_bytes > 0 {
+                tell(format_args!("{line}"));
+            }
+            self.recoveries.push(line);
         }
     }
 }

@@ -22,7 +22,6 @@ use super::room;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
-use crate::node::tell;
 use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{
     ConfigResource, PartitionRegistration, Record, TopicMetadata, Touched,
@@ -130,15 +129,6 @@ impl Shard {
         };
         self.unopened.remove(&id);
         self.counters.recovered(&directory, &recovery);
-        if recovery.truncated_bytes > 0 {
-            tell(format_args!(
-                "{}: cut off {} bytes behind the last valid batch{}; log end offset {}",
-                directory.display(),
-                recovery.truncated_bytes,
-                if recovery.hole { " (valid batches lay behind the first bad one)" } else { "" },
-                recovery.log_end_offset,
-            ));
-        }
         let state = LogState {
             log_start_offset: log.log_start_offset(),
             log_end_offset: log.log_end_offset(),

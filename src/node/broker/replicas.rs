@@ -11,6 +11,7 @@ use super::room::{OpenReplica, OpenReplicas};
 use super::shard::Shard;
 use super::trace::{FollowerTrace, Trace};
 use crate::engine::{Io, OperationId};
+use crate::node::tell;
 use crate::protocol::broker::VouchedLog;
 use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
@@ -272,6 +273,11 @@ impl Shard {
             Output::Truncate { to } => {
                 let Some(replica) = self.replicas.get_mut(slot) else { return };
                 replica.follower_trace.clear();
+                tell(format_args!(
+                    "{}: cut from log end offset {} to {to}, where the leader's log differs",
+                    replica.log.directory().display(),
+                    replica.log.log_end_offset(),
+                ));
                 let truncated = replica.log.truncate(io, to);
                 if let Some(end) = self.check_log(truncated)
                     && end != to

@@ -113,7 +113,7 @@ fn last_known_leader(
     }
     // More than one entry is no pointer to a leader (C27).
     let &[leader] = partition.last_known_elr.as_slice() else { return None };
-    if !targets.replicas.contains(&leader) {
+    if !targets.replicas.contains(&leader) || targets.distrusted() == Some(leader) {
         return None;
     }
     let may_lead = rules.quirks.last_known_leader_may_be_fenced || (rules.may_lead)(leader);

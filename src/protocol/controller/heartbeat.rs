@@ -314,12 +314,23 @@ impl Controller {
 
     /// Takes a broker out of one ISR; after an unclean shutdown out of the ELR as well.
     pub(super) fn leave_partition(&mut self, id: TopicPartition, broker: BrokerId, unclean: bool) {
-        let election = self.election_mode(id);
-        let Some(partition) = self.metadata.partition(id) else { return };
-        let mut targets = Targets::of(partition, election);
-        targets.isr.retain(|&member| member != broker);
+        let Some(mut targets) = self.targets_without(id, broker) else { return };
         targets.unclean_shutdown = unclean.then_some(broker);
         self.change_partition(id, targets, Some(broker));
+    }
+
+    /// Takes a broker whose replica is damaged out of whatever it could lead the partition by.
+    pub(super) fn leave_damaged(&mut self, id: TopicPartition, broker: BrokerId) {
+        let Some(mut targets) = self.targets_without(id, broker) else { return };
+        targets.unclean_shutdown = Some(broker);
+        targets.damaged = Some(broker);
+        self.change_partition(id, targets, Some(broker));
+    }
+
+    fn targets_without(&self, id: TopicPartition, broker: BrokerId) -> Option<Targets> {
+        let mut targets = Targets::of(self.metadata.partition(id)?, self.election_mode(id));
+        targets.isr.retain(|&member| member != broker);
+        Some(targets)
     }
 
     pub(super) fn partitions_where(

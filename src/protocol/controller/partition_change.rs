@@ -25,6 +25,9 @@ pub(super) struct Targets {
     pub(super) recovering: bool,
     /// Lost an unknown part of its log, so that it may not enter or stay in the ELR.
     pub(super) unclean_shutdown: Option<BrokerId>,
+    /// Its files are not as its clean stop left them, so that it may lack even what was durable: where
+    /// there is another replica, it is no last resort either.
+    pub(super) damaged: Option<BrokerId>,
     /// How a leader is elected.
     pub(super) election: Election,
 }
@@ -40,8 +43,14 @@ impl Targets {
             directories: partition.directories.clone(),
             recovering: partition.recovering,
             unclean_shutdown: None,
+            damaged: None,
             election,
         }
+    }
+
+    /// Whoever may not stay as the last member of the ISR, nor as the last known leader.
+    pub(super) fn distrusted(&self) -> Option<BrokerId> {
+        self.damaged.filter(|_| self.replicas.len() > 1)
     }
 }
 
@@ -89,7 +98,7 @@ pub(super) fn partition_change(
         change.leader = change.leader.or(Some(partition.leader)); // 8
     }
     if rules.elr_on && rules.last_known == LastKnown::Leader {
-        remember_leader(partition, &mut change); // 9
+        remember_leader(partition, targets.distrusted(), &mut change); // 9
     }
     set_assignment(partition, targets, &mut change); // 10
     change
@@ -133,6 +142,7 @@ fn eligible(partition: &PartitionRegistration, targets: &Targets, rules: &Rules<
     let mut elr = without(&without(&candidates, &targets.isr), &unclean);
     let known = union(&candidates, &partition.last_known_elr);
     let mut last_known = without(&without(&known, &targets.isr), &elr);
+    last_known.retain(|&id| Some(id) != targets.distrusted());
     if !rules.quirks.removed_replica_stays_in_elr {
         elr.retain(|id| targets.replicas.contains(id));
         last_known.retain(|id| targets.replicas.contains(id));
@@ -195,17 +205,27 @@ fn set_members(
     if forgets && !same_set(&eligible.last_known, &partition.last_known_elr) {
         change.last_known_elr = Some(eligible.last_known.clone());
     }
-    // Without ELR the last member stays in the ISR: nothing else would say who may lead.
-    let storable = rules.elr_on || !targets.isr.is_empty();
+    // Without ELR the last member stays in the ISR: nothing else would say who may lead. One that is
+    // damaged may not: the others would cut their logs to what is left of its.
+    let storable = rules.elr_on || !targets.isr.is_empty() || targets.distrusted().is_some();
     if storable && !same_set(&targets.isr, &partition.isr) {
         change.isr = Some(targets.isr.clone());
     }
 }
 
-fn remember_leader(partition: &PartitionRegistration, change: &mut PartitionChange) {
+fn remember_leader(
+    partition: &PartitionRegistration,
+    distrusted: Option<BrokerId>,
+    change: &mut PartitionChange,
+) {
+    let is_distrusted = |leader: &BrokerId| Some(*leader) == distrusted;
     match change.leader {
         Some(None) if partition.last_known_elr.is_empty() => {
-            change.last_known_elr = partition.leader.map(|leader| vec![leader]);
+            let remembered = partition.leader.filter(|leader| !is_distrusted(leader));
+            change.last_known_elr = remembered.map(|leader| vec![leader]);
+        }
+        _ if partition.last_known_elr.iter().any(is_distrusted) => {
+            change.last_known_elr = Some(vec![]);
         }
         Some(Some(_)) if !partition.last_known_elr.is_empty() => {
             change.last_known_elr = Some(vec![]);

@@ -38,22 +38,20 @@ impl Controller {
         Ok(epoch)
     }
 
-    /// A new incarnation starts outside every ISR; where it lost an unknown part of its log, outside
-    /// the ELR too. Written before the registration: a crash in between only repeats this.
+    /// A new incarnation starts outside every ISR; if it lost an unknown part of its log, outside
+    /// every ELR too, and where its replica is damaged, outside all that could make it lead. Written
+    /// before the registration: a crash in between only repeats this.
     fn end_previous_life(&mut self, registration: &Registration) {
         let broker = registration.broker;
         let known = self.metadata.broker(broker);
         let clean = known.is_some_and(|known| registration.previous_epoch == Some(known.epoch));
-        if !self.elr_on() {
-            return self.leave_isrs(broker);
+        for id in &registration.damaged {
+            self.leave_damaged(*id, broker);
         }
-        let lost = |id: &TopicPartition| !clean || registration.damaged.contains(id);
-        for id in self.partitions_where(|partition| partition.isr.contains(&broker)) {
-            self.leave_partition(id, broker, lost(&id));
-        }
-        let eligible = self.partitions_where(|partition| partition.elr.contains(&broker));
-        for id in eligible.into_iter().filter(lost) {
-            self.leave_partition(id, broker, true);
+        if clean || !self.elr_on() {
+            self.leave_isrs(broker);
+        } else {
+            self.leave_isrs_and_elrs(broker, |_, _| true);
         }
     }
 

@@ -1,3 +1,4 @@
+mod damaged;
 mod directories;
 mod invariants;
 mod requests;
