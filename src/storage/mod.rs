@@ -42,4 +42,5 @@ pub use mode::{default_route, validate};
 pub use preparer::Preparer;
 pub use read::{DiskRead, Read};
 pub use recovery::Recovery;
+pub use roll::close_all;
 pub use stored::{StoredBatch, StoredBatches};
