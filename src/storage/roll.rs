@@ -21,8 +21,8 @@ use super::{PartitionLog, StorageError, checkpoint, device};
 /// Holds the offset a log was closed at. Present only while nothing was written since: removed
 /// before the first write of the next run.
 pub(super) const CLEAN_SHUTDOWN_FILE: &str = "clean-shutdown";
-/// Logs that [`close_all`] closes at once. Each takes a file more meanwhile, which a broker near its
-/// limit on open files must still have.
+/// Logs that [`close_all`] closes at once. Each takes a file more meanwhile, which a broker near
+/// its limit on open files must still have.
 const CLOSING_THREADS_MAX: usize = 16;
 
 impl PartitionLog {
@@ -192,9 +192,9 @@ impl PartitionLog {
     }
 }
 
-/// [`PartitionLog::close`] for each of `logs`, several at once: each waits for some syncs, one after
-/// another, and file systems serve the syncs of several threads together. What became of each, in
-/// their order.
+/// [`PartitionLog::close`] for each of `logs`, several at once: each waits for some syncs, one
+/// after another, and file systems serve the syncs of several threads together. Gives what became
+/// of each, in their order.
 pub fn close_all<'a>(
     logs: impl Iterator<Item = &'a mut PartitionLog>,
     io: &mut dyn Io,
