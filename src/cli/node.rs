@@ -15,7 +15,7 @@ pub struct NodeArguments {
     /// The node's TOML file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Stop as at SIGTERM when standard input ends, so as not to outlive whoever holds its other end
+    /// Stop as at SIGTERM when standard input ends: whoever holds its other end is gone then
     #[arg(long)]
     stop_with_stdin: bool,
 }
@@ -26,7 +26,7 @@ pub struct BrokerArguments {
     /// The node's TOML file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Stop as at SIGTERM when standard input ends, so as not to outlive whoever holds its other end
+    /// Stop as at SIGTERM when standard input ends: whoever holds its other end is gone then
     #[arg(long)]
     stop_with_stdin: bool,
 }

@@ -67,7 +67,8 @@ pub fn check(workload: &Workload, bootstrap: &str) -> Result<(), DriveError> {
     Err(DriveError::Faults { bootstrap: bootstrap.to_owned() })
 }
 
-/// Drives every cell of `workload`, which [`check`] has passed, against `bootstrap` until it is over or `stop` is set.
+/// Drives every cell of `workload`, which [`check`] has passed, against `bootstrap` until it is over
+/// or `stop` is set.
 ///
 /// # Errors
 /// [`DriveError`] if not even one cell could be measured.

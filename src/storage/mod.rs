@@ -43,5 +43,6 @@ pub use mode::{default_route, validate};
 pub use preparer::Preparer;
 pub use read::{DiskRead, Read};
 pub use recovery::Recovery;
+pub use roll::close_all;
 pub use stored::{StoredBatch, StoredBatches};
 pub use stored_files::{distrust, forget_close, is_log, look_again, topic_of};

@@ -6,9 +6,11 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use crate::engine::Io;
+use crate::measure::threads;
 use crate::types::{Offset, StoredFile};
 
 use super::disk_faults::DiskFaults;
@@ -20,6 +22,9 @@ use super::{PartitionLog, StorageError, checkpoint, device, stored_files};
 /// Holds the offset a log was closed at. Present only while nothing was written since: removed
 /// before the first write of the next run.
 pub(super) const CLEAN_SHUTDOWN_FILE: &str = "clean-shutdown";
+/// Logs that [`close_all`] closes at once. Each takes a file more meanwhile, which a broker near
+/// its limit on open files must still have.
+const CLOSING_THREADS_MAX: usize = 16;
 
 impl PartitionLog {
     /// Makes what was appended durable for the next start, so that it needs no scan, and lets the
@@ -28,22 +33,36 @@ impl PartitionLog {
     /// Errors: [`StorageError::Busy`] while something is not durable; any other leaves a log that
     /// the next start scans.
     pub fn close(&mut self, io: &mut dyn Io) -> Result<Vec<StoredFile>, StorageError> {
+        self.check_closable()?;
+        let closed = self.settle();
+        self.let_go(io);
+        closed
+    }
+
+    fn check_closable(&mut self) -> Result<(), StorageError> {
         self.check_usable()?;
         if self.undurable_bytes > 0 || self.in_flight() > 0 {
             let (directory, undurable_bytes) = (self.directory.clone(), self.undurable_bytes);
             return Err(StorageError::Busy { directory, undurable_bytes });
         }
-        self.check_seals()?;
+        self.check_seals()
+    }
+
+    /// What of [`PartitionLog::close`] waits for the disk.
+    fn settle(&mut self) -> Result<Vec<StoredFile>, StorageError> {
         let fence = Arc::clone(&self.fence);
         let mut state = fence.void_seals();
-        let checkpointed = self.checkpoint(&mut state, true).and_then(|()| self.mark_clean());
+        let settled = self.checkpoint(&mut state, true).and_then(|()| self.mark_clean());
+        self.failure = Some("closed".into());
+        settled?;
+        let ends = self.segments.iter().map(|segment| (segment.base_offset, segment.end_position));
+        stored_files::take_down(&self.directory, &ends.collect())
+    }
+
+    fn let_go(&mut self, io: &mut dyn Io) {
         for segment in &mut self.segments {
             segment.close(io);
         }
-        self.failure = Some("closed".into());
-        checkpointed?;
-        let ends = self.segments.iter().map(|segment| (segment.base_offset, segment.end_position));
-        stored_files::take_down(&self.directory, &ends.collect())
     }
 
     /// Orders the next segment when half of the active one is used, at full speed from three
@@ -174,6 +193,43 @@ impl PartitionLog {
         checkpoint::replace(&self.directory.join(CLEAN_SHUTDOWN_FILE), text.as_bytes())?;
         device::sync_directory(&self.directory)
     }
+}
+
+/// [`PartitionLog::close`] for each of `logs`, several at once: each waits for some syncs, one
+/// after another, and file systems serve the syncs of several threads together. Gives what became
+/// of each, in their order.
+pub fn close_all<'a>(
+    logs: impl Iterator<Item = &'a mut PartitionLog>,
+    io: &mut dyn Io,
+) -> Vec<Result<Vec<StoredFile>, StorageError>> {
+    let check = |log: &'a mut PartitionLog| {
+        let outcome = log.check_closable().map(|()| Vec::new());
+        (log, outcome)
+    };
+    let mut closing: Vec<_> = logs.map(check).collect();
+    let thread_count = closing.len().min(CLOSING_THREADS_MAX);
+    let left = Mutex::new(closing.iter_mut());
+    let settle_some = || {
+        loop {
+            // The lock is held for this line alone.
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((log, outcome)) = next else { return };
+            if outcome.is_ok() {
+                *outcome = log.settle();
+            }
+        }
+    };
+    thread::scope(|scope| {
+        // This thread works too, and alone where the system gives no other.
+        let start = |_| threads::start_in(scope, "log-closer", settle_some).ok();
+        let _others: Vec<_> = (1..thread_count).map_while(start).collect();
+        settle_some();
+    });
+    let let_go = |(log, outcome): (&mut PartitionLog, _)| {
+        log.let_go(io);
+        outcome
+    };
+    closing.into_iter().map(let_go).collect()
 }
 
 /// Turns a prepared file into the segment at `base_offset`.

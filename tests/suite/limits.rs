@@ -207,6 +207,8 @@ fn more_partitions_than_open_files_suffice_for_are_refused_and_the_broker_goes_o
         ackmark(&all).status.success().then_some(())
     });
     drop(cluster);
+    let mark = folder.join("broker-1/.kafka_cleanshutdown");
+    assert!(mark.exists(), "all logs were closed");
 
     // On a directory that holds more than a lower limit lets it open, it says so and goes on.
     let cluster = Limited::start(with_open_files("40:40"), &folder);
@@ -217,6 +219,7 @@ fn more_partitions_than_open_files_suffice_for_are_refused_and_the_broker_goes_o
     assert!(log.contains("may have 40 files open: raise the limit (`ulimit -n`"), "{log}");
     assert!(Path::new(&format!("/proc/{}/exe", cluster.broker)).exists(), "{log}");
     drop(cluster);
+    assert!(!mark.exists(), "some were not even opened");
     let cluster = Limited::start(with_open_files("256:256"), &folder);
     let described = command_json(cluster.bootstrap, &["topics", "--describe", "--topic", "few"]);
     assert_eq!(described["topics"][0]["partitions"].as_array().map(Vec::len), Some(20));

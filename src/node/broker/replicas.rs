@@ -17,7 +17,7 @@ use crate::protocol::partition::{
     BatchSpan, FetchAnswer, Fetcher, FollowerFetch, Input, Output, Partition, RequestId,
 };
 use crate::record;
-use crate::storage::{DiskRead, PartitionLog, Read, StorageError};
+use crate::storage::{self, DiskRead, PartitionLog, Read, StorageError};
 use crate::types::{
     Acks, CommitRoute, DurabilityMode, ErrorCode, FollowerStamps, MonotonicTime, Offset,
     TopicPartition,
@@ -634,9 +634,11 @@ impl Shard {
 
     /// Closes every log with a checkpoint, so that the next start scans nothing.
     pub(super) fn close_logs(&mut self, io: &mut dyn Io) {
-        for mut replica in std::mem::take(&mut self.replicas.slots).into_iter().flatten() {
+        let slots = std::mem::take(&mut self.replicas.slots);
+        let mut replicas: Vec<Replica> = slots.into_iter().flatten().collect();
+        let closed = storage::close_all(replicas.iter_mut().map(|replica| &mut replica.log), io);
+        for (replica, closed) in replicas.iter_mut().zip(closed) {
             replica.isr_watch.end(&mut self.events);
-            let closed = replica.log.close(io);
             let Some(files) = self.check_log(closed) else { continue };
             let directory = replica.log.directory().file_name().unwrap_or_default();
             self.closed_logs.push(VouchedLog {

@@ -113,6 +113,10 @@ impl Controller {
         &self,
         new: impl Iterator<Item = &'a BrokerId>,
     ) -> Result<(), Refusal> {
+        if self.sessions.resources().next().is_none() {
+            // Nothing to weigh: no need to count every partition there is.
+            return Ok(());
+        }
         let new = counts(new);
         let partitions = self.metadata.partitions();
         let assigned = counts(partitions.flat_map(|(_, partition)| &partition.replicas));

@@ -15,7 +15,7 @@ const KEPT_BYTES: usize = 16 << 10;
 const LINES_MAX: usize = 12;
 /// How long the words of a child that has ended are waited for: its pipe may be held open by a
 /// process that it started.
-const END_PATIENCE: Duration = Duration::from_secs(1);
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// See the module.
 #[derive(Debug)]

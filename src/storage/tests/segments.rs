@@ -1,11 +1,16 @@
 //! Rolling, preparing ahead, sealing, and the clean shutdown.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::config::node::LogConfig;
 use crate::types::{DurabilityMode, LeaderEpoch, Offset};
 
-use super::super::{StorageError, checkpoint};
+use super::super::roll::CLEAN_SHUTDOWN_FILE;
+use super::super::{StorageError, checkpoint, close_all};
 use super::bench::{Bench, MODES, SEGMENT_BYTES, config, inline};
 
 /// Appends until the log has `segments` segments.
@@ -207,4 +212,32 @@ fn a_log_outlives_every_change_of_its_mode() {
         }
         assert!(bench.log.log_end_offset() > Offset(90));
     }
+}
+
+#[test]
+fn a_log_that_waits_for_its_disk_holds_no_other_from_being_closed() {
+    let mut stuck = Bench::of(DurabilityMode::PageCache).expect("any directory");
+    let mut free = Bench::of(DurabilityMode::PageCache).expect("any directory");
+    // Opening it waits for the other end, and it cannot be synced.
+    let pipe = stuck.directory.path().join("leader-epoch-checkpoint.tmp");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    let mark = free.directory.path().join(CLEAN_SHUTDOWN_FILE);
+    let closed = thread::scope(|scope| {
+        let other_end = scope.spawn(|| {
+            for _ in (0..6000).take_while(|_| !mark.exists()) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let is_closed = mark.exists();
+            fs::File::open(&pipe).expect("the other end");
+            is_closed
+        });
+        let logs = [&mut stuck.log, &mut free.log].into_iter();
+        let closed = close_all(logs, &mut stuck.disk);
+        assert!(other_end.join().expect("no panic"), "the free one was closed meanwhile");
+        closed
+    });
+    // Each is told what became of it.
+    let failed = closed[0].as_ref().expect_err("it was not stored").to_string();
+    assert!(failed.contains("leader-epoch-checkpoint.tmp"), "{failed}");
+    closed[1].as_ref().expect("closed");
 }
