@@ -22,6 +22,7 @@ use super::room;
 use super::shard::Shard;
 use super::trace::Trace;
 use crate::engine::Io;
+use crate::node::tell;
 use crate::protocol::broker::may_take_roles;
 use crate::protocol::metadata::{
     ConfigResource, PartitionRegistration, Record, TopicMetadata, Touched,

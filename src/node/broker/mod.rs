@@ -23,6 +23,8 @@ mod requests;
 mod room;
 mod shard;
 mod slow_disk;
+#[cfg(test)]
+mod tests;
 mod topic_pages;
 mod trace;
 

@@ -1,6 +1,7 @@
 //! Tests of the partition machine: the conformance vectors, tables for each rule, the exhaustive
 //! high-watermark model, and a seeded simulation of three replicas.
 
+mod eligibility;
 mod fetches;
 mod followers;
 mod high_watermark_model;
