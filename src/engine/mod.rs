@@ -5,6 +5,7 @@
 //! same broker, driver and log writer therefore run under every engine in this room.
 
 mod affinity;
+mod direct_write;
 mod error;
 pub mod framing;
 pub mod glommio;
@@ -24,6 +25,7 @@ use std::os::fd::OwnedFd;
 use bytes::{Bytes, BytesMut};
 
 pub use self::affinity::allowed_cpus;
+pub use self::direct_write::passes_page_cache;
 pub use self::error::EngineError;
 pub use self::waker::Waker;
 use crate::types::{MonotonicTime, Sync};

@@ -25,7 +25,7 @@ pub struct HostSample {
     pub memory_pressure: Option<Duration>,
     /// Time in which some task waited for I/O.
     pub io_pressure: Option<Duration>,
-    /// Time in which this process's control group was held back by its CPU quota.
+    /// CPU time this process's control group, and those above it, were held back by their quotas.
     pub throttled: Option<Duration>,
 }
 
@@ -155,14 +155,24 @@ pub(super) fn parse_pressure(text: &str) -> Option<Duration> {
 
 fn throttled() -> Option<Duration> {
     let groups = text::read("/proc/self/cgroup")?;
-    let word = |stat: &str, key: &str| {
-        stat.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok())
+    let directories =
+        ["", "cpu"].into_iter().flat_map(|controller| cgroup_directories(&groups, controller));
+    parse_throttled(directories.filter_map(|group| text::read(group.join("cpu.stat"))))
+}
+
+/// The sum over the `cpu.stat` of a group and of all above it, each of which tells of its own quota
+/// only: microseconds in version 2, nanoseconds in version 1.
+pub(super) fn parse_throttled(stats: impl Iterator<Item = String>) -> Option<Duration> {
+    let of_group = |stat: String| {
+        stat.lines().find_map(|line| {
+            let (key, value) = line.split_once(' ')?;
+            let value = value.trim().parse().ok()?;
+            match key {
+                "throttled_usec" => Some(Duration::from_micros(value)),
+                "throttled_time" => Some(Duration::from_nanos(value)),
+                _ => None,
+            }
+        })
     };
-    let read = |controller: &str| {
-        let directory = cgroup_directories(&groups, controller);
-        directory.iter().find_map(|directory| text::read(directory.join("cpu.stat")))
-    };
-    let v2 = read("").and_then(|stat| word(&stat, "throttled_usec ").map(Duration::from_micros));
-    let v1 = || read("cpu").and_then(|stat| word(&stat, "throttled_time "));
-    v2.or_else(|| v1().map(Duration::from_nanos))
+    stats.filter_map(of_group).reduce(|sum, one| sum + one)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::filesystem::device_number;
+use super::filesystem::{MOUNTS, device_number};
 use super::text::{self, chosen};
 
 /// Facts about a block device from /sys; `None` means not told.
@@ -153,7 +153,8 @@ impl DeviceCounters {
     /// [`DeviceFacts::capture`].
     pub fn sample(directory: &Path) -> Option<DeviceCounters> {
         let (whole, _) = whole_device(&device_node(directory)?);
-        DeviceCounters::parse(&text::read(whole.join("stat"))?)
+        let counters = DeviceCounters::parse(&text::read(whole.join("stat"))?)?;
+        Some(DeviceCounters { flushes: flushes_below(&whole), ..counters })
     }
 
     /// Fields as in the kernel's `block/stat.rst`: 5 writes, 7 sectors of 512 bytes, 8
@@ -199,6 +200,18 @@ impl DeviceCounters {
     }
 }
 
+/// Flushes counted by a device; for a mapped or RAID one, which counts none, by all below it.
+/// `None` where one of them keeps no statistics.
+fn flushes_below(whole: &Path) -> Option<u64> {
+    let below = devices_below(whole);
+    if below.is_empty() {
+        let counts = text::read_flag(whole.join("queue/iostats")) != Some(false);
+        return DeviceCounters::parse(&text::read(whole.join("stat"))?)?.flushes.filter(|_| counts);
+    }
+    let node = |name: &String| Path::new("/sys/class/block").join(name).canonicalize().ok();
+    below.iter().map(|name| flushes_below(&whole_device(&node(name)?).0)).sum()
+}
+
 /// The device's folder below /sys, with links resolved. Device numbers with major 0 are anonymous:
 /// the file system has no block device of its own.
 fn device_node(directory: &Path) -> Option<PathBuf> {
@@ -211,7 +224,7 @@ fn device_node(directory: &Path) -> Option<PathBuf> {
 
 /// btrfs and others use anonymous numbers though the mount names a device.
 fn device_by_mount(directory: &Path) -> Option<PathBuf> {
-    let mounts = text::read("/proc/self/mountinfo")?;
+    let mounts = text::read(MOUNTS)?;
     let mount = super::filesystem::mount_of(&mounts, &directory.canonicalize().ok()?)?;
     let name = Path::new(&mount.source).strip_prefix("/dev").ok()?;
     Path::new("/sys/class/block").join(name).canonicalize().ok()

@@ -10,6 +10,9 @@ use super::scratch;
 use super::system_calls::{self, DioAlignment};
 use super::text;
 
+/// As this thread sees them: it may be in a mount namespace of its own.
+pub(super) const MOUNTS: &str = "/proc/thread-self/mountinfo";
+
 /// Facts about a directory's file system; `None` means not told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesystemFacts {
@@ -21,7 +24,7 @@ pub struct FilesystemFacts {
     pub kind: Option<&'static str>,
     /// What is behind the files.
     pub storage_class: StorageClass,
-    /// The mount, from /proc/self/mountinfo.
+    /// The mount, from /proc/thread-self/mountinfo.
     pub mount: Option<Mount>,
     /// Size of the file system.
     pub total_bytes: Option<u64>,
@@ -52,7 +55,7 @@ pub enum StorageClass {
     Unknown,
 }
 
-/// One row of /proc/self/mountinfo.
+/// One row of /proc/thread-self/mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Where it is mounted.
@@ -94,7 +97,7 @@ impl FilesystemFacts {
                 None => (None, StorageClass::Unknown),
             });
         let (alignment, preallocation) = trial_file(&directory).unwrap_or_default();
-        let mounts = text::read("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = text::read(MOUNTS).unwrap_or_default();
         FilesystemFacts {
             magic,
             kind,

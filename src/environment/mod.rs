@@ -13,6 +13,7 @@ pub mod direct_io;
 pub mod filesystem;
 pub mod fio;
 pub mod floor;
+pub mod flushes;
 pub mod kernel;
 pub mod limits;
 pub mod oom;
@@ -33,6 +34,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use limits::CpuQuota;
+
 pub use contamination::{Contamination, HostSample, StealLevel};
 pub use cpu::CpuFacts;
 pub use device::{DeviceCounters, DeviceFacts};
@@ -41,13 +44,14 @@ pub use filesystem::{
     FilesystemFacts, NotEnoughSpace, StorageClass, require_free_space, write_back,
 };
 pub use floor::{FloorError, FloorSettings, Floors};
+pub use flushes::{SyncPath, try_flushes};
 pub use kernel::KernelFacts;
 pub use limits::LimitFacts;
 pub use oom::OomKills;
 pub use probe::{Probe, ProbeError, probe};
 pub use process::ProcessUse;
 pub use samples::Samples;
-pub use uring::{UringFacts, UringUnavailable, uring_available};
+pub use uring::{UringFacts, UringUnavailable, require_locked_memory, uring_available};
 pub use warnings::Warning;
 
 /// Everything a result says about where it was measured.
@@ -65,6 +69,8 @@ pub struct Environment {
     pub device: Option<DeviceFacts>,
     /// Whether O_DIRECT there reaches a device.
     pub direct_io: Result<DirectIo, DirectIoUnavailable>,
+    /// Libraries preloaded over the system's own calls.
+    pub preloaded: Vec<String>,
     /// Whether io_uring may be used.
     pub uring: Result<UringFacts, UringUnavailable>,
 }
@@ -79,8 +85,20 @@ impl Environment {
             filesystem: FilesystemFacts::capture(directory),
             device: DeviceFacts::capture(directory),
             direct_io: direct_io(directory),
-            uring: uring_available(),
+            preloaded: flushes::preloaded_here(),
+            uring: uring_available(1),
         }
+    }
+
+    /// CPUs this process may use: those it may run on, or fewer by the lowest quota of its control
+    /// group and the groups above it.
+    pub fn effective_cpus(&self) -> Option<f64> {
+        let allowed = self.cpu.allowed_count.map(|count| count as f64);
+        let quota = match self.limits.cgroup_cpus {
+            Some(CpuQuota::Cpus(cpus)) => Some(cpus),
+            Some(CpuQuota::Unlimited) | None => None,
+        };
+        allowed.into_iter().chain(quota).reduce(f64::min)
     }
 
     /// What limits the figures of a run of `process_count` processes here.
@@ -93,6 +111,11 @@ impl Environment {
     pub fn fingerprint(&self) -> String {
         let device = self.device.as_ref();
         let mount = self.filesystem.mount.as_ref();
+        // Empty without a quota, so that fingerprints from before it counted stay what they are.
+        let quota = match self.limits.cgroup_cpus {
+            Some(CpuQuota::Cpus(cpus)) => format!(" cpus {cpus}"),
+            Some(CpuQuota::Unlimited) | None => String::new(),
+        };
         let parts = [
             text::shown(self.cpu.model.as_ref()),
             text::shown(self.cpu.microcode.as_ref()),
@@ -108,7 +131,7 @@ impl Environment {
             text::shown(self.kernel.clocksource.as_ref()),
             text::shown(self.kernel.transparent_huge_pages.as_ref()),
             text::shown(self.kernel.memory_bytes),
-            text::shown(self.limits.cgroup_memory),
+            format!("{}{quota}", text::shown(self.limits.cgroup_memory)),
             text::shown(self.filesystem.kind_name()),
             text::shown(mount.map(|mount| mount.options.as_str())),
             text::shown(device.map(DeviceFacts::to_json)),
@@ -126,6 +149,8 @@ impl Environment {
             "version": env!("CARGO_PKG_VERSION"),
             "cpu": self.cpu.to_json(),
             "kernel": self.kernel.to_json(),
+            "effective_cpus": text::json(self.effective_cpus()),
+            "preloaded": self.preloaded,
             "limits": self.limits.to_json(),
             "filesystem": self.filesystem.to_json(),
             "device": text::json(self.device.as_ref().map(DeviceFacts::to_json)),
@@ -138,7 +163,6 @@ impl Environment {
         match &self.direct_io {
             Ok(direct) => json!({
                 "available": true,
-                "verified": direct.verified,
                 "offset_align_bytes": direct.offset_align,
                 "memory_align_bytes": direct.memory_align,
                 "block_bytes": direct.block_bytes,

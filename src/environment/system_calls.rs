@@ -77,16 +77,6 @@ pub(super) fn dio_alignment(file: &File) -> io::Result<Option<DioAlignment>> {
     }))
 }
 
-/// Whether the open file really carries O_DIRECT.
-pub(super) fn is_direct(file: &File) -> io::Result<bool> {
-    // SAFETY: F_GETFL takes no argument and touches no memory; the descriptor is open.
-    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    if flags < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(flags & libc::O_DIRECT != 0)
-}
-
 /// Reserves `length_bytes` for the file and keeps its size.
 pub(super) fn reserve(file: &File, length_bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length_bytes).map_err(io::Error::other)?;

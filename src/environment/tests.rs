@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::contamination::{HostSample, parse_cpu_line, parse_pressure};
+use super::contamination::{HostSample, parse_cpu_line, parse_pressure, parse_throttled};
 use super::device::DeviceCounters;
 use super::filesystem::{kind_of, mount_of, parse_mount};
 use super::kernel::preemption;
@@ -125,6 +125,129 @@ fn cpu_quotas_are_in_cpus() {
 }
 
 #[test]
+fn throttling_is_summed_up_the_tree_in_either_version() {
+    let own = "usage_usec 9\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n";
+    let parent = "usage_usec 9\nnr_periods 90\nnr_throttled 40\nthrottled_usec 1500\n";
+    let v1 = "nr_periods 90\nnr_throttled 40\nthrottled_time 2500000\n";
+    let micros = Duration::from_micros;
+    for (stats, expected) in [
+        (vec![own, parent], Some(micros(1500))),
+        (vec![parent, own, parent], Some(micros(3000))),
+        (vec![v1, v1], Some(micros(5000))),
+        (vec!["usage_usec 9\n"], None),
+        (vec![], None),
+    ] {
+        let stats = stats.into_iter().map(str::to_owned);
+        assert_eq!(parse_throttled(stats), expected);
+    }
+}
+
+#[test]
+fn cpus_are_counted_by_the_lowest_of_affinity_and_quota() {
+    let mut environment = Environment::capture(Path::new("/dev/shm"));
+    for (allowed, quota, expected) in [
+        (Some(8), Some(CpuQuota::Cpus(1.5)), Some(1.5)),
+        (Some(1), Some(CpuQuota::Cpus(1.5)), Some(1.0)),
+        (Some(8), Some(CpuQuota::Unlimited), Some(8.0)),
+        (None, Some(CpuQuota::Cpus(0.5)), Some(0.5)),
+        (Some(2), None, Some(2.0)),
+        (None, None, None),
+    ] {
+        environment.cpu.allowed_count = allowed;
+        environment.limits.cgroup_cpus = quota;
+        assert_eq!(environment.effective_cpus(), expected, "{allowed:?} {quota:?}");
+    }
+    environment.cpu.allowed_count = Some(8);
+    environment.limits.cgroup_cpus = Some(CpuQuota::Cpus(1.5));
+    let codes: Vec<_> = environment.warnings(5).iter().map(Warning::code).collect();
+    assert!(codes.contains(&"oversubscribed") && codes.contains(&"cpu_quota"), "{codes:?}");
+    assert_eq!(environment.to_json()["effective_cpus"], 1.5);
+}
+
+#[test]
+fn preloaded_libraries_are_listed_from_both_places() {
+    use super::flushes::preloaded;
+    assert!(preloaded("", "# none\n").is_empty());
+    assert_eq!(preloaded("/a.so:/b.so /c.so", "/d.so # why\n\n/e.so\n").len(), 5);
+    let mut environment = Environment::capture(Path::new("/dev/shm"));
+    environment.preloaded = preloaded("libeatmydata.so", "");
+    let first = environment.warnings(1).first().map(Warning::to_string);
+    assert!(first.is_some_and(|text| text.contains("libeatmydata.so")));
+    assert_eq!(environment.to_json()["preloaded"][0], "libeatmydata.so");
+}
+
+#[test]
+fn a_promise_is_kept_only_where_the_flushes_it_needs_are_seen() {
+    use super::flushes::CacheFacts;
+    use crate::types::DurabilityMode::{DirectDsync, Fsync};
+    let path = |write_cache: &str, fua| SyncPath {
+        storage_class: StorageClass::Device,
+        kind: "ext4".to_owned(),
+        no_barrier: None,
+        device: Some(CacheFacts {
+            name: "sda".to_owned(),
+            write_cache: Some(write_cache.to_owned()),
+            force_unit_access: Some(fua),
+        }),
+    };
+    let sent = |writes, flushes| {
+        let counters = DeviceCounters::parse("0 0 0 0 0 0 0 0 0 0 0").unwrap();
+        Some(DeviceCounters { writes, flushes, ..counters })
+    };
+    let (back, through) = (path("write back", false), path("write through", false));
+    let forcing = path("write back", true);
+    let none = "no flush can be counted";
+    let few = "where the syncs need 100";
+    let table = [
+        (back.clone(), Fsync, sent(500, Some(100)), None),
+        (back.clone(), Fsync, sent(500, Some(99)), Some(few)),
+        (back.clone(), Fsync, sent(500, Some(0)), Some("sda was sent 0 flushes")),
+        (back.clone(), Fsync, sent(500, None), Some(none)),
+        (back.clone(), Fsync, None, Some(none)),
+        (back.clone(), DirectDsync, sent(500, Some(0)), Some(few)),
+        (forcing.clone(), DirectDsync, sent(100, Some(0)), None),
+        (forcing.clone(), DirectDsync, sent(40, Some(59)), Some("99 flushes and writes")),
+        (forcing, Fsync, sent(500, Some(0)), Some(few)),
+        (through, Fsync, sent(500, Some(0)), None),
+        (SyncPath { device: None, ..back.clone() }, Fsync, None, Some(none)),
+        (
+            SyncPath { no_barrier: Some("barrier=0".to_owned()), ..back.clone() },
+            Fsync,
+            sent(500, Some(500)),
+            Some("mounted with `barrier=0`"),
+        ),
+        (
+            SyncPath { storage_class: StorageClass::Overlay, ..back.clone() },
+            Fsync,
+            sent(500, Some(500)),
+            Some(none),
+        ),
+    ];
+    for (path, mode, sent, expected) in table {
+        let doubt = path.doubt(mode, 100, sent.as_ref());
+        match expected {
+            None => assert_eq!(doubt, None, "{path:?} {sent:?}"),
+            Some(part) => assert!(doubt.as_ref().is_some_and(|it| it.contains(part)), "{doubt:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_mount_option_that_turns_flushes_off_is_known_by_any_of_its_names() {
+    let mut facts = FilesystemFacts::capture(Path::new("/dev/shm"));
+    for (options, expected) in [
+        ("rw,nobarrier", Some("nobarrier")),
+        ("rw,barrier=0,relatime", Some("barrier=0")),
+        ("rw,barrier=1", None),
+        ("rw", None),
+    ] {
+        let row = format!("27 1 259:2 / / rw - ext4 /dev/sda1 {options}");
+        facts.mount = parse_mount(&row);
+        assert_eq!(facts.no_barrier(), expected, "{options}");
+    }
+}
+
+#[test]
 fn a_control_group_counts_with_its_ancestors() {
     let groups = "4:memory:/a/b\n2:cpuacct,cpu:/\n0::/slice\n";
     let shown = |controller| {
@@ -231,16 +354,24 @@ fn refusals_of_io_uring_name_what_to_change() {
     let message = |errno| {
         let source = io::Error::from_raw_os_error(errno);
         let told = |text: &str| Some(text.to_owned());
-        uring::classify(source, told("2"), told("5.10.0"), told("65536")).to_string()
+        uring::classify(source, told("2"), told("5.10.0"), told("65536"), 7).to_string()
     };
     let forbidden = message(libc::EPERM);
     assert!(forbidden.contains("kernel.io_uring_disabled = 2"), "{forbidden}");
     assert!(forbidden.contains("seccomp"), "{forbidden}");
     assert!(message(libc::ENOSYS).contains("kernel 5.10.0"));
     assert!(
-        message(libc::ENOMEM).contains("65536 bytes")
-            && message(libc::ENOMEM).contains("ulimit -l")
+        message(libc::ENOMEM).contains("for 7 rings")
+            && message(libc::ENOMEM).contains("65536 bytes")
+            && message(libc::ENOMEM).contains("`ulimit -l 224`")
     );
+    let low = uring::require_locked_memory(Some(Limit::At(65_536))).unwrap_err().to_string();
+    for part in ["65536 bytes", "512 KiB", "RLIMIT_MEMLOCK", "ulimit -l 512"] {
+        assert!(low.contains(part), "{low}");
+    }
+    for enough in [None, Some(Limit::At(512 << 10)), Some(Limit::Unlimited)] {
+        assert!(uring::require_locked_memory(enough).is_ok(), "{enough:?}");
+    }
     assert_eq!(message(libc::EINVAL), "io_uring_setup failed");
 }
 

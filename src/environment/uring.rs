@@ -8,8 +8,13 @@ use serde_json::{Value, json};
 use super::limits::{Limit, LimitFacts};
 use super::text;
 
-/// Entries of a trial ring: enough to be a real one, small enough for any memory limit.
-const TRIAL_ENTRIES: u32 = 8;
+/// Entries of a trial ring: as many as the engines ask for.
+const TRIAL_ENTRIES: u32 = 256;
+/// What the kernel charges for such a ring: 64 bytes a submission, 16 each of twice as many
+/// completions, an index, and page ends.
+const RING_KIBIBYTES: usize = 32;
+/// glommio's own lower bound.
+const GLOMMIO_KIBIBYTES: u64 = 512;
 
 /// Which setup flags this kernel takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,28 +54,45 @@ pub enum UringUnavailable {
         #[source]
         source: io::Error,
     },
-    /// ENOMEM: on old kernels a ring counts against the locked-memory limit.
+    /// ENOMEM: rings count against the user's locked-memory limit.
     #[error(
-        "io_uring_setup found no memory for a ring (locked memory limit {limit} bytes): raise it \
-         with `ulimit -l`"
+        "io_uring_setup found no memory for {rings} rings: locked memory (RLIMIT_MEMLOCK) is \
+         limited to {limit} bytes for all processes of this user, {} KiB are needed: raise it with \
+         `ulimit -l {}` or LimitMEMLOCK",
+        rings * RING_KIBIBYTES,
+        rings * RING_KIBIBYTES
     )]
     LockedMemory {
+        /// Rings that are needed at once.
+        rings: usize,
         /// The soft limit in bytes, or `unknown`.
         limit: String,
         /// The answer of io_uring_setup.
         #[source]
         source: io::Error,
     },
+    /// glommio starts no executor below its own bound, whatever the kernel charges.
+    #[error(
+        "engine glommio: locked memory (RLIMIT_MEMLOCK) is limited to {limit} bytes, {} KiB are \
+         needed: raise it with `ulimit -l {}` or LimitMEMLOCK",
+        GLOMMIO_KIBIBYTES,
+        GLOMMIO_KIBIBYTES
+    )]
+    Glommio {
+        /// The soft limit.
+        limit: Limit,
+    },
     /// Anything else.
     #[error("io_uring_setup failed")]
     Other(#[source] io::Error),
 }
 
-/// Sets up small rings to see whether, and how, io_uring may be used.
-pub fn uring_available() -> Result<UringFacts, UringUnavailable> {
-    IoUring::new(TRIAL_ENTRIES).map_err(|source| {
+/// Sets up `rings` rings at once, as the engines do, to see whether, and how, io_uring may be used.
+pub fn uring_available(rings: usize) -> Result<UringFacts, UringUnavailable> {
+    let all: io::Result<Vec<IoUring>> = (0..rings).map(|_| IoUring::new(TRIAL_ENTRIES)).collect();
+    all.map_err(|source| {
         let limit = LimitFacts::capture().locked_memory.map(|limit: Limit| limit.to_string());
-        classify(source, sysctl(), text::read("/proc/sys/kernel/osrelease"), limit)
+        classify(source, sysctl(), text::read("/proc/sys/kernel/osrelease"), limit, rings)
     })?;
     let works = |build: io::Result<IoUring>| build.is_ok();
     Ok(UringFacts {
@@ -82,6 +104,19 @@ pub fn uring_available() -> Result<UringFacts, UringUnavailable> {
     })
 }
 
+/// Whether a soft limit of locked memory is what glommio asks for.
+///
+/// # Errors
+/// [`UringUnavailable::Glommio`].
+pub fn require_locked_memory(limit: Option<Limit>) -> Result<(), UringUnavailable> {
+    match limit {
+        Some(limit) if limit < Limit::At(GLOMMIO_KIBIBYTES << 10) => {
+            Err(UringUnavailable::Glommio { limit })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn sysctl() -> Option<String> {
     text::read("/proc/sys/kernel/io_uring_disabled")
 }
@@ -91,11 +126,14 @@ pub(super) fn classify(
     sysctl: Option<String>,
     release: Option<String>,
     limit: Option<String>,
+    rings: usize,
 ) -> UringUnavailable {
     match source.raw_os_error() {
         Some(libc::EPERM) => UringUnavailable::Forbidden { sysctl: text::shown(sysctl), source },
         Some(libc::ENOSYS) => UringUnavailable::Missing { release: text::shown(release), source },
-        Some(libc::ENOMEM) => UringUnavailable::LockedMemory { limit: text::shown(limit), source },
+        Some(libc::ENOMEM) => {
+            UringUnavailable::LockedMemory { rings, limit: text::shown(limit), source }
+        }
         _ => UringUnavailable::Other(source),
     }
 }
@@ -105,7 +143,7 @@ pub(super) fn to_json(outcome: &Result<UringFacts, UringUnavailable>) -> Value {
     let facts = outcome.as_ref().ok();
     let errno = match outcome {
         Ok(_) => Value::from(0),
-        Err(error) => text::json(error.io_error().raw_os_error()),
+        Err(error) => text::json(error.io_error().and_then(io::Error::raw_os_error)),
     };
     json!({
         "available": facts.is_some(),
@@ -118,12 +156,13 @@ pub(super) fn to_json(outcome: &Result<UringFacts, UringUnavailable>) -> Value {
 }
 
 impl UringUnavailable {
-    fn io_error(&self) -> &io::Error {
+    fn io_error(&self) -> Option<&io::Error> {
         match self {
+            UringUnavailable::Glommio { .. } => None,
             UringUnavailable::Forbidden { source, .. }
             | UringUnavailable::Missing { source, .. }
             | UringUnavailable::LockedMemory { source, .. }
-            | UringUnavailable::Other(source) => source,
+            | UringUnavailable::Other(source) => Some(source),
         }
     }
 }

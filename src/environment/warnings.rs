@@ -15,6 +15,21 @@ pub enum Warning {
         /// Nodes and the driver.
         process_count: usize,
     },
+    /// A control group gives less CPU time than there are CPUs to run on.
+    CpuQuota {
+        /// CPUs' worth of time.
+        cpus: String,
+    },
+    /// A library stands between the program and the system's own calls.
+    Preloaded {
+        /// Which.
+        libraries: String,
+    },
+    /// The file system is told to send no flushes.
+    NoBarrier {
+        /// The mount option.
+        option: String,
+    },
     /// A hypervisor runs below.
     VirtualMachine,
     /// The device has a volatile cache.
@@ -56,8 +71,6 @@ pub enum Warning {
         /// The kind of file system, or `unknown`.
         kind: String,
     },
-    /// O_DIRECT works but the kernel does not state its alignment.
-    DirectUnverified,
     /// The CPU changes its frequency with load.
     Governor {
         /// The governor.
@@ -72,6 +85,9 @@ impl Warning {
     pub fn code(&self) -> &'static str {
         match self {
             Warning::Oversubscribed { .. } => "oversubscribed",
+            Warning::CpuQuota { .. } => "cpu_quota",
+            Warning::Preloaded { .. } => "preloaded",
+            Warning::NoBarrier { .. } => "no_barrier",
             Warning::VirtualMachine => "virtual_machine",
             Warning::VolatileWriteCache { .. } => "volatile_write_cache",
             Warning::WriteThrough { .. } => "write_through",
@@ -81,7 +97,6 @@ impl Warning {
             Warning::Memory { .. } => "memory",
             Warning::Overlay => "overlay",
             Warning::Remote { .. } => "remote",
-            Warning::DirectUnverified => "direct_unverified",
             Warning::Governor { .. } => "governor",
             Warning::DebugBuild => "debug_build",
         }
@@ -96,6 +111,19 @@ impl fmt::Display for Warning {
                 "oversubscribed: {process_count} processes share {cpu_count} CPUs, so latencies \
                  include waiting for a CPU and are advisory"
             ),
+            Warning::CpuQuota { cpus } => write!(
+                f,
+                "a control group's quota leaves {cpus} CPUs' worth of time: latencies hold the \
+                 waits for it"
+            ),
+            Warning::Preloaded { libraries } => write!(
+                f,
+                "preloaded over the system's own calls: {libraries}: such a library may answer a \
+                 sync without making it"
+            ),
+            Warning::NoBarrier { option } => {
+                write!(f, "the file system is mounted with `{option}`: no sync flushes the device")
+            }
             Warning::VirtualMachine => {
                 f.write_str("virtual machine: the host may not flush when the guest asks for it")
             }
@@ -128,9 +156,6 @@ impl fmt::Display for Warning {
             Warning::Remote { kind } => {
                 write!(f, "the directory is on {kind}: what a sync reaches is decided elsewhere")
             }
-            Warning::DirectUnverified => f.write_str(
-                "O_DIRECT is unverified: this kernel does not state alignments (Linux 6.1 does)",
-            ),
             Warning::Governor { governor } => write!(
                 f,
                 "CPU frequency governor `{governor}`: latencies depend on how busy the CPU was; \
@@ -146,6 +171,12 @@ impl fmt::Display for Warning {
 /// The warnings for a run of `process_count` processes in this environment.
 pub(super) fn of(environment: &Environment, process_count: usize) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    if let Some(option) = environment.filesystem.no_barrier() {
+        warnings.push(Warning::NoBarrier { option: option.to_owned() });
+    }
+    if !environment.preloaded.is_empty() {
+        warnings.push(Warning::Preloaded { libraries: environment.preloaded.join(", ") });
+    }
     if cfg!(debug_assertions) {
         warnings.push(Warning::DebugBuild);
     }
@@ -158,8 +189,13 @@ pub(super) fn of(environment: &Environment, process_count: usize) -> Vec<Warning
 fn cpu_warnings(environment: &Environment, process_count: usize) -> Vec<Warning> {
     let cpu = &environment.cpu;
     let mut warnings = Vec::new();
-    if let Some(cpu_count) = cpu.allowed_count.filter(|count| *count < process_count) {
-        warnings.push(Warning::Oversubscribed { cpu_count, process_count });
+    let effective = environment.effective_cpus();
+    if let Some(cpus) = effective.filter(|cpus| *cpus < process_count as f64) {
+        warnings.push(Warning::Oversubscribed { cpu_count: cpus as usize, process_count });
+    }
+    if let Some(cpus) = effective.filter(|cpus| cpu.allowed_count.is_some_and(|n| *cpus < n as f64))
+    {
+        warnings.push(Warning::CpuQuota { cpus: format!("{cpus:.2}") });
     }
     if cpu.hypervisor == Some(true) {
         warnings.push(Warning::VirtualMachine);
@@ -181,9 +217,6 @@ fn filesystem_warnings(environment: &Environment) -> Vec<Warning> {
             warnings.push(Warning::DeviceUnknown { kind: kind() });
         }
         StorageClass::Device | StorageClass::Unknown => {}
-    }
-    if environment.direct_io.as_ref().is_ok_and(|direct| !direct.verified) {
-        warnings.push(Warning::DirectUnverified);
     }
     warnings
 }

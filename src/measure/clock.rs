@@ -30,6 +30,37 @@ pub fn wall_ms() -> i64 {
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// The wall clock and the monotonic clock at one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BothClocks {
+    /// Nanoseconds of the Unix epoch.
+    pub wall_ns: i128,
+    /// At the same instant.
+    pub monotonic: MonotonicTime,
+}
+
+impl BothClocks {
+    /// Reads both, a few times, and keeps the reading the kernel interrupted least.
+    pub fn read() -> BothClocks {
+        let reading = |_| {
+            let before = now();
+            let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let wall_ns = i128::try_from(wall.as_nanos()).unwrap_or(i128::MAX);
+            (now().since(before), BothClocks { wall_ns, monotonic: before })
+        };
+        let readings = [(); 5].map(reading);
+        let [first, ..] = readings;
+        readings.into_iter().min_by_key(|(took, _)| *took).unwrap_or(first).1
+    }
+
+    /// How far the wall clock was set since `earlier`, in nanoseconds, forward or back; it shows
+    /// against the monotonic clock, which is slewed alike but never set.
+    pub fn wall_step_ns(&self, earlier: &BothClocks) -> i128 {
+        let passed = i128::from(self.monotonic.0) - i128::from(earlier.monotonic.0);
+        self.wall_ns - earlier.wall_ns - passed
+    }
+}
+
 /// Which clock [`now`] reads: the same for all processes of one boot of one host, and different
 /// for any other host. Where the kernel does not give a boot id it is this process's own, so that
 /// no other process's instants are ever mistaken for comparable ones.
@@ -84,6 +115,18 @@ mod tests {
             assert!(next >= last, "{next:?} after {last:?}");
             last = next;
         }
+    }
+
+    #[test]
+    fn a_wall_clock_that_was_set_shows_against_the_monotonic_one() {
+        let at = |wall_ns, monotonic| BothClocks { wall_ns, monotonic: MonotonicTime(monotonic) };
+        for (later, step) in
+            [(at(3_000, 2_500), 0), (at(3_000_000, 2_500), 2_997_000), (at(-7_000, 2_500), -10_000)]
+        {
+            assert_eq!(later.wall_step_ns(&at(1_000, 500)), step);
+        }
+        let first = BothClocks::read();
+        assert!(first.wall_ns > 0 && BothClocks::read().monotonic >= first.monotonic);
     }
 
     #[test]

@@ -121,8 +121,10 @@ fn header(varying: &[Factor]) -> Row {
 fn row(cell: &Cell, varying: &[Factor]) -> Row {
     let (acknowledged, committed) = (&cell.latency.acknowledged, &cell.latency.committed);
     let ratio = |ratio: Option<f64>| ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}"));
-    let mark = if cell.status == Status::Partial { " *" } else { "" };
-    let mut cells = vec![cell.factors.acks.clone(), format!("{}{mark}", cell.factors.durability)];
+    let partial = if cell.status == Status::Partial { " *" } else { "" };
+    let doubted = if cell.power_loss_doubt.is_some() { " !" } else { "" };
+    let durability = format!("{}{doubted}{partial}", cell.factors.durability);
+    let mut cells = vec![cell.factors.acks.clone(), durability];
     cells.extend(varying.iter().map(|factor| (factor.show)(&cell.factors)));
     cells.extend([
         percentile(acknowledged, "p50"),

@@ -79,6 +79,8 @@ pub struct Measured {
     pub nodes: Vec<schema::Node>,
     /// The device's counters over the repeat.
     pub device: Value,
+    /// Why its syncs are not shown to reach the medium, if they are not.
+    pub power_loss_doubt: Option<String>,
     /// Interference seen meanwhile.
     pub contamination: Value,
 }
@@ -103,6 +105,10 @@ pub fn cell(
         name: cell_name(workload, planned),
         factors: factors(workload, planned),
         guarantee: planned.durability.guarantee().to_owned(),
+        power_loss_doubt: repeats
+            .iter()
+            .filter(|_| planned.durability.is_synced())
+            .find_map(|repeat| repeat.power_loss_doubt.clone()),
         status: status(status_reason.is_some()),
         status_reason,
         counts: total_counts(repeats),
@@ -129,6 +135,30 @@ pub fn cell(
     };
     cell.warnings = warnings(&cell);
     cell
+}
+
+/// Withdraws the promise of each synced cell with a doubt, its own or that of the whole `run`; gives
+/// what has to be said before anything else.
+pub fn power_loss_doubts(cells: &mut [schema::Cell], run: Option<&str>) -> Option<String> {
+    let mut withdrawn = Vec::new();
+    for cell in cells.iter_mut().filter(|cell| is_synced(&cell.factors.durability)) {
+        let doubt = cell.power_loss_doubt.take().or_else(|| run.map(str::to_owned));
+        if let Some(doubt) = &doubt {
+            cell.guarantee = format!("NOT SHOWN to survive power loss: {doubt}");
+            withdrawn.push((cell.name.clone(), doubt.clone()));
+        }
+        cell.power_loss_doubt = doubt;
+    }
+    let (name, doubt) = withdrawn.first()?;
+    let others = match withdrawn.len() {
+        1 => String::new(),
+        count => format!(" and {} more cells", count - 1),
+    };
+    Some(format!("syncs are NOT SHOWN to survive power loss in {name}{others}: {doubt}"))
+}
+
+fn is_synced(durability: &str) -> bool {
+    ["fsync", "direct-fsync", "direct-dsync"].contains(&durability)
 }
 
 /// Fills in each cell's ratio to its twin under `page-cache`.

@@ -129,6 +129,10 @@ pub struct Cell {
     pub factors: Factors,
     /// What an acknowledgement promises here, in words.
     pub guarantee: String,
+    /// Why it is not shown that its syncs reach the medium; absent if that is shown, or the mode
+    /// promises nothing of the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_loss_doubt: Option<String>,
     /// Whether all repeats ran to their end.
     pub status: Status,
     /// Why not, if not.

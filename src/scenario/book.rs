@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime};
 use crate::config::cells::Cell;
 use crate::config::workload::{Fault, Pacing, Workload};
 use crate::environment::Environment;
+use crate::measure::clock::BothClocks;
 use crate::measure::isr::IsrEvent;
 use crate::results::measured::{self, Measured};
 use crate::results::sweeps::{Saturation, mode, sweeps};
@@ -12,6 +13,9 @@ use crate::results::{described, schema, time};
 
 use super::audit;
 use super::floors::RunFloors;
+
+/// More than two readings of a clock on a loaded machine are apart.
+const WALL_STEP_NOTED_NS: i128 = 50_000_000;
 
 /// Which run it is.
 pub(super) struct Origin<'a> {
@@ -23,6 +27,8 @@ pub(super) struct Origin<'a> {
     pub(super) processes: usize,
     /// When it began.
     pub(super) started: (SystemTime, Instant),
+    /// Then, to see whether the wall clock was set meanwhile.
+    pub(super) clocks: BothClocks,
 }
 
 /// What was measured so far.
@@ -33,6 +39,8 @@ pub(super) struct Book {
     saturations: Vec<(Cell, Saturation)>,
     /// Per cell: why a repeat is missing.
     pub(super) failures: Vec<Option<String>>,
+    /// Why syncs in the data directory are not shown to reach the medium, if they are not.
+    pub(super) power_loss_doubt: Option<String>,
     /// About the clusters.
     pub(super) warnings: Vec<String>,
 }
@@ -45,6 +53,7 @@ impl Book {
             repeats: (0..cells).map(|_| Vec::new()).collect(),
             saturations: Vec::new(),
             failures: vec![None; cells],
+            power_loss_doubt: None,
             warnings: Vec::new(),
         }
     }
@@ -111,6 +120,7 @@ impl Book {
         let planned: Vec<Cell> = workload.cells().iter().map(|cell| self.resolved(cell)).collect();
         let mut cells: Vec<schema::Cell> = planned.iter().map(cell).collect();
         measured::compare_to_page_cache(&mut cells);
+        let doubts = measured::power_loss_doubts(&mut cells, self.power_loss_doubt.as_deref());
         let partial = cells.iter().find(|cell| cell.status == schema::Status::Partial);
         let slowdown = workload.load.injected_slowdown;
         let injected = (slowdown > 0.0).then(|| {
@@ -120,7 +130,8 @@ impl Book {
                 100.0 * slowdown
             )
         });
-        let mut warnings: Vec<String> = injected.into_iter().collect();
+        let mut warnings: Vec<String> = doubts.into_iter().chain(injected).collect();
+        warnings.extend(wall_step(BothClocks::read().wall_step_ns(&origin.clocks)));
         let facts = environment.warnings(origin.processes);
         warnings.extend(facts.iter().map(ToString::to_string));
         if !workload.cluster.pin {
@@ -176,6 +187,17 @@ impl Book {
     }
 }
 
+/// What to say of a wall clock that was set during the run; slewing does not show.
+fn wall_step(step_ns: i128) -> Option<String> {
+    let seconds = step_ns as f64 / 1e9;
+    (step_ns.abs() >= WALL_STEP_NOTED_NS).then(|| {
+        format!(
+            "the wall clock was set by {seconds:+.3} s during the run (or the machine slept): record \
+             timestamps are not of one clock; latencies are, by the monotonic one"
+        )
+    })
+}
+
 /// This program, for a result.
 pub fn tool() -> schema::Tool {
     schema::Tool {
@@ -183,5 +205,19 @@ pub fn tool() -> schema::Tool {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: env!("ACKMARK_COMMIT").to_owned(),
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_step_of_the_wall_clock_is_told_with_its_size() {
+        assert_eq!(wall_step(0), None);
+        assert_eq!(wall_step(-20_000_000), None);
+        let back = wall_step(-3_600_000_000_000).expect("told");
+        assert!(back.contains("by -3600.000 s"), "{back}");
+        assert!(wall_step(250_000_000).expect("told").contains("by +0.250 s"));
     }
 }

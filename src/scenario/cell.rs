@@ -13,7 +13,7 @@ use crate::driver::spec::{CellSpec, Retry};
 use crate::measure::failover::{Failover, Interval as FailoverInterval};
 use crate::results::measured::Measured;
 use crate::results::schema;
-use crate::types::{MonotonicTime, UncleanRecovery};
+use crate::types::{Acks, MonotonicTime, UncleanRecovery};
 
 /// How long after the measured part answers are waited for.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -122,12 +122,25 @@ fn topic_configs(workload: &Workload, cell: &Cell) -> Vec<(String, String)> {
     .to_vec()
 }
 
+/// Fewest flushes that acknowledge the batches of `counts` under a synced mode: one flush vouches for
+/// no more batches than are in flight while it begins, however groups and the kernel merge syncs.
+pub(super) fn flushes_needed(workload: &Workload, cell: &Cell, counts: &Counts) -> u64 {
+    if cell.acks == Acks::None {
+        return 0;
+    }
+    let load = &workload.load;
+    let in_flight = workload.cluster.brokers * load.connections * load.in_flight_max;
+    counts.batches_acknowledged.div_ceil(in_flight.max(1) as u64)
+}
+
 /// What surrounds a cell's outcome.
 pub struct Surroundings {
     /// The processes at its end.
     pub nodes: Vec<schema::Node>,
     /// The device's counters over it.
     pub device: serde_json::Value,
+    /// Why its syncs are not shown to reach the medium, if they are not.
+    pub power_loss_doubt: Option<String>,
     /// Interference during it.
     pub contamination: serde_json::Value,
     /// Faults during it.
@@ -170,6 +183,7 @@ pub fn measured(
         check: surroundings.check,
         nodes: surroundings.nodes,
         device: surroundings.device,
+        power_loss_doubt: surroundings.power_loss_doubt,
         contamination: surroundings.contamination,
     }
 }

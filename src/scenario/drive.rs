@@ -16,6 +16,7 @@ use crate::driver::error::DriverError;
 use crate::driver::run::run_cell;
 use crate::driver::schedule::RateError;
 use crate::environment::{Environment, HostSample};
+use crate::measure::clock::BothClocks;
 use crate::measure::histogram::PERCENTILES;
 use crate::results::{described, schema};
 
@@ -79,9 +80,15 @@ pub fn run(
     stop: &AtomicBool,
     progress: &mut Progress,
 ) -> Result<schema::RunResult, DriveError> {
-    let origin =
-        Origin { workload, run_id, processes: 1, started: (SystemTime::now(), Instant::now()) };
+    let origin = Origin {
+        workload,
+        run_id,
+        processes: 1,
+        started: (SystemTime::now(), Instant::now()),
+        clocks: BothClocks::read(),
+    };
     let mut book = Book::new(workload);
+    book.power_loss_doubt = Some("the cluster's flushes cannot be counted from here".to_owned());
     let cells = workload.rounds().into_iter().flat_map(|round| {
         let cells = round.blocks.into_iter().flat_map(|block| block.cells);
         cells.map(move |cell| (round.repeat, cell)).collect::<Vec<_>>()
@@ -132,6 +139,7 @@ pub fn run(
         let surroundings = Surroundings {
             nodes: Vec::new(),
             device: Value::String("unknown".to_owned()),
+            power_loss_doubt: None,
             contamination: HostSample::sample().since(&before).to_json(),
             events: Vec::new(),
             failovers: Vec::new(),

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value;
-
 use crate::config::cells::{Block, Cell};
 use crate::config::workload::{Fault, Pacing, Workload};
 use crate::driver::error::DriverError;
@@ -21,13 +19,15 @@ use crate::driver::schedule::RateError;
 use crate::driver::spec::CellSpec;
 use crate::driver::{self, Phase};
 use crate::environment::{
-    DeviceCounters, DirectIoUnavailable, Environment, FloorError, HostSample, NotEnoughSpace,
-    ProcessUse, UringUnavailable, direct_io, require_free_space, uring_available, write_back,
+    DeviceCounters, DirectIoUnavailable, Environment, FloorError, HostSample, LimitFacts,
+    NotEnoughSpace, ProcessUse, SyncPath, UringUnavailable, direct_io, require_free_space,
+    require_locked_memory, try_flushes, uring_available, write_back,
 };
+use crate::measure::clock::BothClocks;
 use crate::measure::histogram::PERCENTILES;
 use crate::results::measured::Measured;
 use crate::results::{described, schema};
-use crate::types::ErrorCode;
+use crate::types::{EngineKind, ErrorCode};
 
 use super::audit;
 use super::book::{Book, Origin};
@@ -112,11 +112,19 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`], naming the directory and what is missing.
 pub fn preflight(workload: &Workload, data_dir: &Path) -> Result<(), RunError> {
-    uring_available()?;
+    uring_available(rings(workload))?;
+    if workload.matrix.engines.contains(&EngineKind::Glommio) {
+        require_locked_memory(LimitFacts::capture().locked_memory)?;
+    }
     if let Some(mode) = workload.matrix.durabilities.iter().find(|mode| mode.is_direct()) {
         direct_io(data_dir).map_err(|source| RunError::Direct { mode: mode.name(), source })?;
     }
     Ok(require_free_space(data_dir, workload.planned_bytes())?)
+}
+
+/// Rings there are at once: one a shard (glommio's are told of by itself), and the driver's.
+fn rings(workload: &Workload) -> usize {
+    workload.cluster.brokers * workload.cluster.shards + 1
 }
 
 /// Runs the workload on embedded clusters until it is over or `stop` is set.
@@ -137,12 +145,19 @@ pub fn run(
         // This one too.
         processes: workload.cluster.controllers + workload.cluster.brokers + 1,
         started: (SystemTime::now(), Instant::now()),
+        clocks: BothClocks::read(),
     };
     let folder = RunFolder::create(&settings.data_dir, &settings.run_id)?;
     preflight(workload, &settings.data_dir)?;
     let environment = Environment::capture(&settings.data_dir);
-    let before = floors_before(settings, folder.path(), stop, progress)?;
     let mut book = Book::new(workload);
+    if workload.matrix.durabilities.iter().any(|mode| mode.is_synced()) {
+        book.power_loss_doubt = try_flushes(folder.path());
+        if let Some(doubt) = &book.power_loss_doubt {
+            progress.note(&format!("syncs are not shown to survive power loss: {doubt}"));
+        }
+    }
+    let before = floors_before(settings, folder.path(), stop, progress)?;
     run_rounds(settings, folder.path(), stop, progress, &mut book)?;
     let floors = floors_after(settings, folder.path(), stop, progress, before, &mut book);
     Ok(book.result(&origin, &environment, &floors, stop.load(Ordering::Relaxed)))
@@ -337,6 +352,9 @@ fn find_saturation(
             }
         })?;
         let Some(found) = found else { return Ok(false) };
+        if found.rate_per_s.is_none() {
+            progress.note(&format!("{name}: no rate was sustained: its shares are not run"));
+        }
         book.add_saturation(planned, found);
     }
     let resolved = book.resolved(planned);
@@ -387,9 +405,15 @@ fn run_one(
         Err(RunError::Driver(DriverError::Stopped)) => return Ok(None),
         Err(error) => return Err(error),
     };
+    let sent = DeviceCounters::sample(data_dir).zip(before.1).map(|(now, then)| now.since(&then));
+    let needed = cell::flushes_needed(workload, planned, &outcome.counts);
+    let power_loss_doubt = (planned.durability.is_synced())
+        .then(|| SyncPath::capture(data_dir).doubt(planned.durability, needed, sent.as_ref()))
+        .flatten();
     let surroundings = Surroundings {
         nodes: nodes(cluster),
-        device: device(before.1, DeviceCounters::sample(data_dir)),
+        device: sent.map_or_else(|| "unknown".into(), |sent| sent.to_json()),
+        power_loss_doubt,
         contamination: HostSample::sample().since(&before.0).to_json(),
         events,
         failovers,
@@ -459,11 +483,6 @@ fn nodes(cluster: &Cluster) -> Vec<schema::Node> {
         .chain([driver])
         .map(|(name, process)| schema::Node { name, process: process.to_json() })
         .collect()
-}
-
-fn device(before: Option<DeviceCounters>, after: Option<DeviceCounters>) -> Value {
-    let passed = before.zip(after).map(|(before, after)| after.since(&before).to_json());
-    passed.unwrap_or_else(|| Value::String("unknown".to_owned()))
 }
 
 /// The run's own folder in the data directory, removed when the run is over.

@@ -9,7 +9,8 @@
 //!
 //! A rate is sustained if the cluster was at most [`BEHIND_MAX`] and [`BEHIND_SHARE_MAX`] of the probe
 //! behind the schedule when the probe ended, and nothing was left unsent or unanswered after that, or
-//! failed.
+//! failed. A rate at which a probe holds no more than a handful of records tells nothing: where only
+//! such a one is left, nothing was sustained, and the cells that ask for a share of it do not run.
 
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ const BEHIND_SHARE_MAX: f64 = 0.05;
 /// See the module.
 #[derive(Debug, Default)]
 struct Search {
+    /// Below it a probe holds too few records to tell.
+    least_per_s: u64,
     probes: Vec<Probe>,
 }
 
@@ -47,13 +50,16 @@ impl Search {
         };
         let high = failed.iter().map(bound).fold(f64::MAX, f64::min);
         let rate = match low {
-            _ if ceiling == 0 || tried == PROBES_MAX => return None,
+            _ if ceiling < self.least_per_s.max(1) || tried == PROBES_MAX => return None,
             None if tried == 0 => ceiling as f64,
             None => high * STEP_DOWN.powi(i32::try_from(failed.len()).unwrap_or(i32::MAX)),
             Some(low) if failed.is_empty() || high <= low as f64 * CLOSE => return None,
             Some(low) => (low as f64 * high).sqrt(),
         };
-        let rate = significant(rate).max(1);
+        let rate = significant(rate);
+        if rate < self.least_per_s.max(1) {
+            return None;
+        }
         // Too low to tell anything new.
         (!self.open().any(|probe| probe.asked_per_s == Some(rate))).then_some(Some(rate))
     }
@@ -99,7 +105,7 @@ pub(super) fn search<E>(
     (arrival, duration): (Arrival, Duration),
     mut probe: impl FnMut(Pacing) -> Result<Option<CellOutcome>, E>,
 ) -> Result<Option<Saturation>, E> {
-    let mut search = Search::default();
+    let mut search = Search { least_per_s: least_per_s(duration), ..Search::default() };
     while let Some(asked_per_s) = search.next() {
         let pacing = match asked_per_s {
             Some(rate_per_s) => Pacing::Open { rate_per_s, arrival },
@@ -114,6 +120,12 @@ pub(super) fn search<E>(
         search.probes.push(Probe { asked_per_s, achieved_per_s, sustained });
     }
     Ok(Some(search.found()))
+}
+
+/// The rate at which one record is all a probe of length `duration` may be behind.
+fn least_per_s(duration: Duration) -> u64 {
+    let records = 1.0 / BEHIND_SHARE_MAX;
+    (records / duration.as_secs_f64().max(f64::MIN_POSITIVE)).ceil() as u64
 }
 
 fn is_sustained(asked_per_s: Option<u64>, duration: Duration, outcome: &CellOutcome) -> bool {
@@ -197,6 +209,22 @@ mod tests {
         assert_eq!(search.found().rate_per_s, None);
         let nothing = searched(0.0, 0);
         assert_eq!((nothing.rate_per_s, nothing.probes.len()), (None, 1));
+    }
+
+    #[test]
+    fn what_a_probe_cannot_tell_is_not_gone_on_with() {
+        let least_per_s = least_per_s(Duration::from_secs(2));
+        assert_eq!(least_per_s, 10);
+        for ceiling in [5.0, 1_000.0] {
+            let mut search = Search { least_per_s, ..Search::default() };
+            while let Some(asked_per_s) = search.next() {
+                let sustained = asked_per_s.is_some_and(|rate| rate < least_per_s);
+                let achieved_per_s = asked_per_s.map_or(ceiling, |_| 1.0);
+                search.probes.push(Probe { asked_per_s, achieved_per_s, sustained });
+            }
+            let found = search.found();
+            assert_eq!(found.rate_per_s, None, "{found:?}");
+        }
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, StatxAttributes, StatxFlags};
 
+use crate::engine::passes_page_cache;
 use crate::types::DurabilityMode;
 
 use super::StorageError;
@@ -19,27 +20,49 @@ use super::aligned::MEMORY_ALIGNMENT_BYTES;
 const PHYSICAL_BLOCK_BYTES_ASSUMED: usize = 4096;
 
 /// `statfs` types that are named in messages.
-const FILE_SYSTEMS_WITHOUT_DEVICE: [(u64, &str); 3] =
-    [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x794c_7630, "overlay")];
+const FILE_SYSTEMS_IN_MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
+
+/// What O_DIRECT needs on a directory that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectIo {
+    /// File positions and lengths must be multiples of this.
+    pub offset_align: usize,
+    /// Memory addresses must be multiples of this.
+    pub memory_align: usize,
+    /// What writes should be multiples of, so that neither the file system nor the device reads
+    /// before it writes: the larger of the alignments and the device's physical block.
+    pub block_bytes: usize,
+}
 
 /// The unit every write in `directory` must be aligned to: 1 in the buffered modes; in the direct
-/// ones the largest of what statx reports for O_DIRECT and the device's physical block.
+/// ones [`DirectIo::block_bytes`].
 ///
 /// Errors: [`StorageError::DirectUnavailable`] if a direct mode cannot reach a device from here.
 pub(super) fn block_bytes(directory: &Path, mode: DurabilityMode) -> Result<usize, StorageError> {
     if !mode.is_direct() {
         return Ok(1);
     }
-    let path = directory.join("direct-check.tmp");
-    let checked = check_direct(&path);
-    let removed = fs::remove_file(&path);
-    let alignment = checked?.map_err(|reason| StorageError::DirectUnavailable {
+    let direct = direct_io(&directory.join("direct-check.tmp"))?;
+    direct.map(|direct| direct.block_bytes).map_err(|reason| StorageError::DirectUnavailable {
         directory: directory.to_path_buf(),
         mode,
         reason,
-    })?;
-    removed.map_err(StorageError::io("remove the file O_DIRECT was checked with", &path))?;
-    Ok(alignment.max(physical_block_bytes(directory).unwrap_or(PHYSICAL_BLOCK_BYTES_ASSUMED)))
+    })
+}
+
+/// What O_DIRECT needs for files beside `trial`, a file that is made and removed again; or why it
+/// reaches no device there. The one check of everybody who writes directly, since the flag, and even
+/// a stated alignment, prove nothing: a trial write is looked for in the page cache.
+///
+/// Errors: the trial file could not be made, looked at or removed.
+pub fn direct_io(trial: &Path) -> Result<Result<DirectIo, String>, StorageError> {
+    // A plain open first, so that a full or read-only disk is not blamed on O_DIRECT.
+    File::create(trial).map_err(StorageError::io("create a file to check O_DIRECT with", trial))?;
+    let checked = check_direct(trial);
+    let removed = fs::remove_file(trial);
+    let checked = checked?;
+    removed.map_err(StorageError::io("remove the file O_DIRECT was checked with", trial))?;
+    Ok(checked)
 }
 
 /// Opens a segment file for reading and writing; `direct` adds O_DIRECT and verifies it.
@@ -66,10 +89,7 @@ pub(super) fn sync_directory(directory: &Path) -> Result<(), StorageError> {
         .map_err(StorageError::io("sync the directory", directory))
 }
 
-/// The alignment O_DIRECT needs for a file at `path`, or the reason it does not work there.
-fn check_direct(path: &Path) -> Result<Result<usize, String>, StorageError> {
-    // A plain open first, so that a full or read-only disk is not blamed on O_DIRECT.
-    File::create(path).map_err(StorageError::io("create a file to check O_DIRECT with", path))?;
+fn check_direct(path: &Path) -> Result<Result<DirectIo, String>, StorageError> {
     let file = match open_direct(path) {
         Ok(file) => file,
         Err(error) => return Ok(Err(format!("open with O_DIRECT failed ({error})"))),
@@ -79,16 +99,32 @@ fn check_direct(path: &Path) -> Result<Result<usize, String>, StorageError> {
     }
     let status = rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
         .map_err(|error| StorageError::io("call statx", path)(error.into()))?;
-    let is_reported = status.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-    if !is_reported || status.stx_dio_offset_align == 0 {
-        return Ok(Err(no_alignment_reason(&file)));
+    let is_stated = status.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+    let (offset_align, memory_align) = match is_stated {
+        true => (status.stx_dio_offset_align as usize, status.stx_dio_mem_align as usize),
+        // Not every file system says; the trial write does.
+        false => (PHYSICAL_BLOCK_BYTES_ASSUMED, MEMORY_ALIGNMENT_BYTES),
+    };
+    if offset_align == 0 {
+        return Ok(Err("statx states that files here take no direct I/O".to_owned()));
     }
-    let alignment = status.stx_dio_offset_align.max(status.stx_dio_mem_align) as usize;
-    Ok(if alignment.is_power_of_two() {
-        Ok(alignment.max(super::scan::PADDING_UNIT_BYTES))
-    } else {
-        Err(format!("statx reports an alignment of {alignment}, not a power of two"))
-    })
+    let alignment = offset_align.max(memory_align);
+    if !alignment.is_power_of_two() {
+        return Ok(Err(format!("statx states an alignment of {alignment}, not a power of two")));
+    }
+    let physical = path.parent().and_then(physical_block_bytes);
+    let block_bytes = alignment
+        .max(super::scan::PADDING_UNIT_BYTES)
+        .max(physical.unwrap_or(PHYSICAL_BLOCK_BYTES_ASSUMED));
+    // Memory that is the medium itself has no page cache to be past of.
+    if !status.stx_attributes.contains(StatxAttributes::DAX) {
+        match passes_page_cache(&file, block_bytes) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Err(buffered_reason(&file))),
+            Err(error) => return Ok(Err(format!("a trial write failed ({error})"))),
+        }
+    }
+    Ok(Ok(DirectIo { offset_align, memory_align, block_bytes }))
 }
 
 fn open_direct(path: &Path) -> io::Result<File> {
@@ -100,17 +136,17 @@ fn has_direct_flag(file: &File) -> bool {
     rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
 }
 
-fn no_alignment_reason(file: &File) -> String {
+fn buffered_reason(file: &File) -> String {
     let magic = rustix::fs::fstatfs(file).map(|status| status.f_type.cast_unsigned());
     let name = magic.ok().and_then(|magic| {
-        FILE_SYSTEMS_WITHOUT_DEVICE.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
+        FILE_SYSTEMS_IN_MEMORY.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
     });
     match name {
         Some(name) => format!("the directory is on {name} with no device behind it"),
-        None => {
-            "statx reports no O_DIRECT alignment (file system without it, or kernel before 6.1)"
-                .to_owned()
-        }
+        None => "the file system takes O_DIRECT, but a trial write went through the page cache \
+                 (btrfs does that for files with data checksums: `chattr +C` on the empty \
+                 directory turns them off)"
+            .to_owned(),
     }
 }
 

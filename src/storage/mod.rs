@@ -36,6 +36,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use device::{DirectIo, direct_io};
 pub use disk_faults::{DiskFault, DiskFaults};
 pub use error::StorageError;
 pub use log::{LogStats, PartitionLog};

@@ -25,5 +25,6 @@ mod quorum;
 mod recovery;
 mod runs;
 mod schemas;
+mod surroundings;
 mod synthetic;
 mod workloads;

@@ -224,6 +224,7 @@ fn repeat(number: usize, planned: &Planned, strain: u64, seconds: u64) -> Measur
         check: None,
         nodes: Vec::new(),
         device: json!({}),
+        power_loss_doubt: None,
         contamination: json!({"steal_percent": 0.1, "steal_level": "clean"}),
     }
 }

@@ -54,6 +54,14 @@ impl Ring {
                     return Ok(Ring { ring, flags: SetupFlags { defer_taskrun, coop_taskrun } });
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = error,
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+                    return Err(EngineError::Limit {
+                        engine: "uring",
+                        what: "io_uring_setup found no memory for a ring: raise the limit of \
+                               locked memory (RLIMIT_MEMLOCK) with `ulimit -l` or LimitMEMLOCK"
+                            .to_owned(),
+                    });
+                }
                 Err(source) => return Err(EngineError::Unavailable { source }),
             }
         }

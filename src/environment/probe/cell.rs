@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::measure::clock;
 use crate::types::DurabilityMode;
 
+use super::super::DeviceCounters;
 use super::super::fio::{self, FioEnd, FioPattern, FioResult};
 use super::super::pattern::{PatternFile, WriteTime, syncs_apart};
 use super::super::samples::Samples;
@@ -31,6 +32,8 @@ pub struct ProbeCell {
     pub sync: Option<Samples>,
     /// Each write with its sync.
     pub total: Samples,
+    /// Why a synced mode is not shown to reach the medium, if it is not.
+    pub power_loss_doubt: Option<String>,
     /// The same pattern through fio.
     pub fio: Option<FioCell>,
 }
@@ -70,9 +73,20 @@ pub(super) fn measure(
     let pattern = site.pattern(mode, write_bytes);
     let rounds = if site.with_fio { ROUNDS_WITH_FIO } else { 1 };
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut power_loss_doubt = None;
     for _ in 0..rounds {
+        let before = DeviceCounters::sample(site.directory);
         let round = PatternFile::open(pattern.clone()).and_then(|mut file| tight(&mut file));
-        ours.push(round.map_err(site.failed(mode.name()))?);
+        let round = round.map_err(site.failed(mode.name()))?;
+        if mode.is_synced() {
+            let after = DeviceCounters::sample(site.directory);
+            let sent = after.zip(before).map(|(now, then)| now.since(&then));
+            // One writer: each write's sync is a flush of its own.
+            let needed = round.times.len() as u64;
+            let doubt = site.sync_path.doubt(mode, needed, sent.as_ref());
+            power_loss_doubt = power_loss_doubt.or(doubt);
+        }
+        ours.push(round);
         if site.with_fio {
             theirs.push(fio::run(&FioPattern {
                 path: pattern.path.clone(),
@@ -95,6 +109,7 @@ pub(super) fn measure(
         write: of(|time| time.write),
         sync: syncs_apart(mode).then(|| of(|time| time.sync)),
         total: of(|time| time.total()),
+        power_loss_doubt,
         fio,
     })
 }
@@ -171,6 +186,7 @@ impl ProbeCell {
             "write": self.write.to_json(),
             "sync": self.sync.as_ref().map(Samples::to_json),
             "total": self.total.to_json(),
+            "power_loss_doubt": self.power_loss_doubt,
             "fio": self.fio.map(|fio| json!({
                 "iops": fio.iops,
                 "p50_ns": fio.p50_ns,
@@ -185,8 +201,9 @@ impl ProbeCell {
             Some(sync) => microseconds(quantile(sync)),
             None => "-".to_owned(),
         };
+        let mark = if self.power_loss_doubt.is_some() { " !" } else { "" };
         let mut row = vec![
-            self.mode.name().to_owned(),
+            format!("{}{mark}", self.mode.name()),
             format!("{} KiB", self.write_bytes >> 10),
             format!("{:.0}", self.iops),
             microseconds(self.write.median_ns()),

@@ -23,7 +23,7 @@ use super::filesystem::{NotEnoughSpace, require_free_space};
 use super::fio::{self, FioError};
 use super::pattern::{self, Pattern};
 use super::scratch::{Scratch, ScratchError};
-use super::{Contamination, DeviceCounters, DirectIo, Environment, HostSample};
+use super::{Contamination, DeviceCounters, DirectIo, Environment, HostSample, SyncPath};
 
 pub use bandwidth::Bandwidth;
 pub use cell::{FioCell, PacedCell, ProbeCell};
@@ -114,7 +114,8 @@ pub fn probe(directory: &Path, with_fio: bool) -> Result<Probe, ProbeError> {
     let scratch = Scratch::create(directory)?;
     let environment = Environment::capture(directory);
     let (host, device) = (HostSample::sample(), DeviceCounters::sample(directory));
-    let site = Site { directory, path: scratch.path().join("file"), with_fio };
+    let sync_path = environment.sync_path();
+    let site = Site { directory, path: scratch.path().join("file"), with_fio, sync_path };
     let (modes, skipped) = modes(&environment);
 
     pattern::zero_filled(&site.path, FILE_BYTES).map_err(site.failed("preparing a file"))?;
@@ -181,6 +182,7 @@ struct Site<'a> {
     directory: &'a Path,
     path: PathBuf,
     with_fio: bool,
+    sync_path: SyncPath,
 }
 
 impl Site<'_> {

@@ -139,11 +139,8 @@ fn device(out: &mut String, device: Option<&DeviceFacts>) {
 fn direct_io(environment: &Environment) -> String {
     match &environment.direct_io {
         Ok(direct) => format!(
-            "offsets {} bytes, memory {} bytes, blocks of {} bytes{}",
-            direct.offset_align,
-            direct.memory_align,
-            direct.block_bytes,
-            if direct.verified { "" } else { " (unverified)" },
+            "offsets {} bytes, memory {} bytes, blocks of {} bytes",
+            direct.offset_align, direct.memory_align, direct.block_bytes,
         ),
         Err(unavailable) => format!("not available: {}", unavailable.reason),
     }
@@ -161,6 +158,13 @@ fn uring(environment: &Environment) -> String {
 
 fn notes(out: &mut String, probe: &Probe) {
     section(out, "Notes");
+    let mut doubts: Vec<_> = (probe.cells.iter())
+        .filter_map(|cell| Some((cell.mode, cell.power_loss_doubt.as_ref()?)))
+        .collect();
+    doubts.dedup_by_key(|(mode, _)| *mode);
+    for (mode, doubt) in doubts {
+        note(out, &format!("! {mode} is NOT SHOWN to survive power loss: {doubt}"));
+    }
     for (mode, reason) in &probe.skipped {
         note(out, &format!("{mode} was left out: {reason}"));
     }

@@ -26,6 +26,8 @@ pub struct OverviewRow {
     pub at: String,
     /// Not measured to its end.
     pub partial: bool,
+    /// Whether its syncs are not shown to survive power loss.
+    pub doubted: bool,
     /// In the order of the columns.
     pub figures: Vec<Figure>,
 }
@@ -108,6 +110,7 @@ pub fn overview(run: &str, result: &RunResult) -> Overview {
         name: cell.name.clone(),
         at: format!("/cells/{}", cell.index),
         partial: cell.status == Status::Partial,
+        doubted: cell.power_loss_doubt.is_some(),
         figures: overview_figures(cell),
     };
     Overview { columns: OVERVIEW_COLUMNS.to_vec(), rows: result.cells.iter().map(row).collect() }

@@ -15,13 +15,17 @@ const NAMED_MAX: usize = 3;
 pub fn of(result: &RunResult) -> Vec<String> {
     let mut doubts = result.warnings.clone();
     doubts.extend(of_cells(result));
-    doubts.extend(steal(result));
-    doubts.extend(throttled(result));
+    doubts.extend(interference(result));
     doubts.extend(clock(result));
     doubts.extend(overflow(result));
     doubts.extend(samples(result));
     doubts.extend(repeats(result));
     doubts
+}
+
+/// What others took from the processes while they were measured.
+pub fn interference(result: &RunResult) -> Vec<String> {
+    steal(result).into_iter().chain(throttled(result)).collect()
 }
 
 /// The cells' own warnings; one shared by several is said once.

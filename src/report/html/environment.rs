@@ -82,9 +82,9 @@ pub fn shape(result: &RunResult) -> String {
 
 fn guarantees(result: &RunResult) -> Vec<(String, String)> {
     let mut seen = BTreeSet::new();
-    result
-        .cells
-        .iter()
+    let doubted = result.cells.iter().filter(|cell| cell.power_loss_doubt.is_some());
+    doubted
+        .chain(&result.cells)
         .filter(|cell| seen.insert(cell.factors.durability.as_str()))
         .map(|cell| (cell.factors.durability.clone(), cell.guarantee.clone()))
         .collect()

@@ -11,7 +11,7 @@ mod breakdown;
 mod cells;
 pub mod chart;
 mod curves;
-mod doubts;
+pub(in crate::report) mod doubts;
 mod environment;
 mod figure;
 mod groups;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::report::html::doubts::interference;
 use crate::report::{faults, numbers, origin, stages};
 use crate::results::schema::{Cell, RunResult, Stage, Status};
 
@@ -85,7 +86,8 @@ pub(super) fn short_count(count: u64) -> String {
 
 /// Bytes per second of cells that were not paced.
 pub(super) fn throughput(result: &RunResult) -> String {
-    let unpaced = result.cells.iter().filter(|cell| cell.rate.asked_per_s.is_none());
+    let ran = result.cells.iter().filter(|cell| !cell.repeats.is_empty());
+    let unpaced = ran.filter(|cell| cell.rate.asked_per_s.is_none());
     let line = |cell: &Cell| {
         format!(
             "  {}: {} records/s, {}/s of values, {}/s over all replicas\n",
@@ -174,9 +176,10 @@ pub(super) fn floors(result: &RunResult) -> String {
 /// What an acknowledgement promises, per mode.
 pub(super) fn guarantees(result: &RunResult) -> String {
     let mut seen = BTreeSet::new();
-    let lines = result
-        .cells
-        .iter()
+    // What one cell of a mode could not keep is the mode's.
+    let doubted = result.cells.iter().filter(|cell| cell.power_loss_doubt.is_some());
+    let lines = doubted
+        .chain(&result.cells)
         .filter(|cell| seen.insert(cell.factors.durability.as_str()))
         .map(|cell| format!("  {:<18}{}\n", cell.factors.durability, cell.guarantee))
         .collect();
@@ -207,6 +210,7 @@ pub(super) fn processes(result: &RunResult) -> String {
 pub(super) fn warnings(result: &RunResult) -> String {
     let mut lines: Vec<String> =
         result.warnings.iter().map(|warning| hanging_plain("  ! ", warning)).collect();
+    lines.extend(interference(result).iter().map(|doubt| hanging_plain("  ! ", doubt)));
     let mut by_text: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for cell in &result.cells {
         for warning in &cell.warnings {

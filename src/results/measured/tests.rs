@@ -23,6 +23,34 @@ fn planned() -> (Workload, Vec<Planned>) {
     (workload, cells)
 }
 
+#[test]
+fn a_doubt_withdraws_the_promise_of_synced_cells_and_of_no_others() {
+    let (workload, planned) = planned();
+    let doubtful = Measured {
+        power_loss_doubt: Some("sda was sent 0 flushes".to_owned()),
+        ..repeat(0, 10, 1_000)
+    };
+    let mut cells: Vec<_> = planned
+        .iter()
+        .map(|one| cell(&workload, one, std::slice::from_ref(&doubtful), None))
+        .collect();
+    let kept = cells.clone();
+    let told = power_loss_doubts(&mut cells, None).expect("a doubt");
+    assert!(told.contains("NOT SHOWN") && told.contains("sda was sent 0 flushes"), "{told}");
+    for (cell, kept) in cells.iter().zip(&kept) {
+        let synced = cell.factors.durability == "fsync";
+        assert_eq!(cell.guarantee.contains("NOT SHOWN"), synced, "{}", cell.guarantee);
+        assert_eq!(cell.power_loss_doubt.is_some(), synced);
+        assert!(synced || cell.guarantee == kept.guarantee);
+    }
+    let sound = Measured { power_loss_doubt: None, ..doubtful };
+    let one = std::slice::from_ref(&sound);
+    let mut cells: Vec<_> = planned.iter().map(|it| cell(&workload, it, one, None)).collect();
+    assert_eq!(power_loss_doubts(&mut cells, None), None);
+    assert!(cells.iter().any(|cell| cell.guarantee.contains("survives power loss")));
+    assert!(power_loss_doubts(&mut cells, Some("no device")).is_some(), "the run's own doubt");
+}
+
 /// Batches of 100 us: 20 to the leader, 30 there, 50 back.
 fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
     let mut measured = Measured {
@@ -55,6 +83,7 @@ fn repeat(repeat: usize, batches: u64, latency_ns: u64) -> Measured {
         check: None,
         nodes: Vec::new(),
         device: Value::Null,
+        power_loss_doubt: None,
         contamination: Value::Null,
     };
     for _ in 0..batches {
