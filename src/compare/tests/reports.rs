@@ -1,6 +1,7 @@
 //! Whole results against each other.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use crate::compare::text;
 use crate::compare::verdict::{Correction, Verdict};
 use crate::compare::within;
 use crate::measure::histogram::{LatencyHistogram, PERCENTILES};
+use crate::results::folder;
 use crate::results::measured::latency;
 use crate::results::schema::{Cell, ErrorCount, RunResult, Samples, Status};
 
@@ -20,14 +22,14 @@ const LIMITS: Limits = Limits { max_regression: 0.1, max_tail_regression: 0.25 }
 
 /// A stored result, its cells' repeats replaced: each with 2000 samples spread around a level.
 fn result(levels: &[f64]) -> RunResult {
-    let text = include_str!("../../../fixtures/results/v1/paced.json");
-    let mut result: RunResult = serde_json::from_str(text).unwrap();
+    let mut result = folder::load(Path::new("fixtures/results/v1/paced.json")).unwrap();
     result.cells.truncate(2);
     result.cells.iter_mut().for_each(|cell| set_levels(cell, levels, 2_000));
     result
 }
 
 fn set_levels(cell: &mut Cell, levels: &[f64], samples: u64) {
+    cell.samples = Samples::Records;
     let template = cell.repeats[0].clone();
     cell.repeats.clear();
     for (index, level) in levels.iter().enumerate() {
@@ -132,7 +134,10 @@ fn percentiles_beyond_the_sample_have_no_value_or_no_verdict() {
     assert_eq!((p999.base, p999.verdict), (Some(p999.base.unwrap()), Verdict::TooNoisy));
     assert!(p999.reason.as_deref().unwrap().contains("100000 are needed to judge by"), "{p999:?}");
     let deeper = row(&report, "acknowledged p99.99");
-    assert_eq!((deeper.base, deeper.reason.as_deref()), (None, Some("needs 100000 samples")));
+    assert_eq!(
+        (deeper.base, deeper.reason.as_deref()),
+        (None, Some("needs 100000 independent events"))
+    );
 }
 
 #[test]

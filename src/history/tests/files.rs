@@ -1,10 +1,12 @@
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 
 use super::entry;
 use crate::history::entry::{Entry, EntryError};
 use crate::history::file::{append, load, path, workloads};
+use crate::results::folder;
 use crate::results::schema::{RunResult, Status};
 
 #[test]
@@ -66,7 +68,7 @@ fn no_file_is_an_empty_history() {
 }
 
 fn stored() -> RunResult {
-    serde_json::from_str(include_str!("../../../fixtures/results/v1/paced.json")).unwrap()
+    folder::load(Path::new("fixtures/results/v1/paced.json")).unwrap()
 }
 
 #[test]

@@ -20,7 +20,9 @@ use super::shard::Shard;
 use crate::config::node::BrokerConfig;
 use crate::engine::{App, ConnectionId, Event, FileId, Io, OperationId, Waker, Write};
 use crate::node::clean_shutdown;
-use crate::protocol::metadata::{DirectoryId, Endpoint, IncarnationId, Partition, Record, RegisterBroker};
+use crate::protocol::metadata::{
+    DirectoryId, Endpoint, IncarnationId, Partition, Record, RegisterBroker,
+};
 use crate::protocol::partition::IsrProposal;
 use crate::storage::Preparer;
 use crate::types::{
@@ -137,7 +139,8 @@ impl Broker {
         let config = Arc::new(BrokerConfig::from_text(&file, &text).expect("a good file"));
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..shards).map(|_| Mailbox::new()).unzip();
         let mut inboxes = inboxes.into_iter();
-        let link = ControllerLink::new(&config, DirectoryId([1; 16]), None).expect("a usable directory");
+        let link =
+            ControllerLink::new(&config, DirectoryId([1; 16]), None).expect("a usable directory");
         let inbox = inboxes.next().expect("a shard");
         let preparer = Preparer::start().expect("a thread");
         let told = (None, EventSink::nowhere());
@@ -253,6 +256,9 @@ fn a_followers_fetch_names_its_broker_epoch_and_where_it_stands() {
     let mut broker = Broker::registered(dir.path(), 1);
     broker.apply(vec![registration(OWN_ID, OWN_EPOCH, "127.0.0.1:9094")]);
     broker.apply(followed_partition());
+    if broker.shard.is_finished() {
+        panic!("it ended: {:?}", broker.shard.into_result());
+    }
     let fetch = broker.fetch_from_leader();
     let replica = fetch.replica.expect("a follower's");
     assert_eq!((replica.id, replica.epoch), (OWN_ID, Some(OWN_EPOCH)));
@@ -308,6 +314,9 @@ fn no_role_is_taken_from_metadata_older_than_the_own_registration() {
         assert_eq!(broker.io.opened_to(LEADER), []);
     }
     broker.apply(vec![own]);
+    if broker.shard.is_finished() {
+        panic!("it ended: {:?}", broker.shard.into_result());
+    }
     assert!(broker.shard.replicas.slot(PARTITION).is_some(), "what was passed over is caught up");
     broker.fetch_from_leader();
 }

@@ -140,14 +140,14 @@ fn samples(result: &RunResult) -> Option<String> {
             }
         }
     }
-    let fewest = cells.iter().map(|cell| cell.latency.acknowledged.count).min()?;
+    let fewest = cells.iter().map(|cell| cell.latency.acknowledged.events()).min()?;
     let need = |(needed, names): (&u64, &BTreeSet<&str>)| {
         let names: Vec<&str> = names.iter().copied().collect();
-        format!("{} needs {needed} samples", names.join(" and "))
+        format!("{} needs {needed} independent events", names.join(" and "))
     };
     let needs: Vec<String> = missing.iter().map(need).collect();
     Some(format!(
-        "{}: sample too small for a percentile shown as n/a: {}; the smallest has {fewest}",
+        "{}: too few independent events for a percentile shown as n/a: {}; the fewest are {fewest}",
         whose(&cells, result.cells.len()),
         needs.join(", ")
     ))

@@ -64,19 +64,19 @@ pub(super) fn sample_legend(result: &RunResult) -> String {
         ] {
             if let Some(samples) = latency.samples_needed(name) {
                 needed.entry(samples).or_default().insert(name);
-                fewest = fewest.min(latency.count);
+                fewest = fewest.min(latency.events());
             }
         }
     }
     let explain = |(samples, names): (&u64, &BTreeSet<&str>)| {
         let names: Vec<&str> = names.iter().copied().collect();
-        format!("{} needs {samples} samples", names.join(" and "))
+        format!("{} needs {samples} independent events", names.join(" and "))
     };
     let parts: Vec<String> = needed.iter().map(explain).collect();
     if parts.is_empty() {
         return String::new();
     }
-    format!("n/a: {}; the smallest sample here has {fewest}\n", parts.join(", "))
+    format!("n/a: {}; the fewest here are {fewest}\n", parts.join(", "))
 }
 
 /// `20`, `1k`, `10k`.

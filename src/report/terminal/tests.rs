@@ -12,7 +12,7 @@ fn a_percentile_without_samples_enough_says_how_many_it_needs() {
         mean_ns: None,
         max_ns: None,
         percentiles_ns: [("p50".to_owned(), 74_000)].into(),
-        percentiles_absent: [("p99".to_owned(), "needs 1000 samples".to_owned())].into(),
+        percentiles_absent: [("p99".to_owned(), "needs 1000 independent events".to_owned())].into(),
         histogram_v2_deflate_base64: None,
     };
     assert_eq!(percentile(&latency, "p50"), "74.0 us");

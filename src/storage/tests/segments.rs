@@ -10,8 +10,8 @@ use crate::config::node::LogConfig;
 use crate::types::{DurabilityMode, LeaderEpoch, Offset};
 
 use super::super::roll::CLEAN_SHUTDOWN_FILE;
-use super::super::{StorageError, checkpoint, close_all};
-use super::bench::{Bench, MODES, SEGMENT_BYTES, config, inline};
+use super::super::{PartitionLog, StorageError, checkpoint, close_all};
+use super::bench::{Bench, MODES, SEGMENT_BYTES, TOPIC, config, inline};
 
 /// Appends until the log has `segments` segments.
 fn fill(bench: &mut Bench, segments: usize) {
@@ -217,11 +217,20 @@ fn a_log_outlives_every_change_of_its_mode() {
 #[test]
 fn a_log_that_waits_for_its_disk_holds_no_other_from_being_closed() {
     let mut stuck = Bench::of(DurabilityMode::PageCache).expect("any directory");
-    let mut free = Bench::of(DurabilityMode::PageCache).expect("any directory");
+    let directory = tempfile::tempdir().expect("any directory");
+    // Both on one disk, as the logs of a shard are.
+    let opened = PartitionLog::open(
+        directory.path(),
+        TOPIC,
+        &stuck.config,
+        &stuck.preparer,
+        &mut stuck.disk,
+    );
+    let (mut free, _) = opened.expect("a new log");
     // Opening it waits for the other end, and it cannot be synced.
     let pipe = stuck.directory.path().join("leader-epoch-checkpoint.tmp");
     mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
-    let mark = free.directory.path().join(CLEAN_SHUTDOWN_FILE);
+    let mark = directory.path().join(CLEAN_SHUTDOWN_FILE);
     let closed = thread::scope(|scope| {
         let other_end = scope.spawn(|| {
             for _ in (0..6000).take_while(|_| !mark.exists()) {
@@ -231,7 +240,7 @@ fn a_log_that_waits_for_its_disk_holds_no_other_from_being_closed() {
             fs::File::open(&pipe).expect("the other end");
             is_closed
         });
-        let logs = [&mut stuck.log, &mut free.log].into_iter();
+        let logs = [&mut stuck.log, &mut free].into_iter();
         let closed = close_all(logs, &mut stuck.disk);
         assert!(other_end.join().expect("no panic"), "the free one was closed meanwhile");
         closed
