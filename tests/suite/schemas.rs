@@ -115,7 +115,7 @@ fn bad_workloads_do_not_fit() {
 #[test]
 fn results_fit_their_schema() {
     let validator = validator("result");
-    let results = files("fixtures/results/v1");
+    let results = files("fixtures/results/v2");
     assert!(!results.is_empty());
     for file in results {
         let mut result = read(&file).expect("JSON");

@@ -79,8 +79,7 @@ pub fn with_events() -> RunResult {
 /// the same measurement under another load.
 fn result(workload: &str, seconds: u64) -> RunResult {
     let workload = Workload::from_text(Path::new("synthetic.toml"), workload).unwrap();
-    let base = fs::read_to_string("fixtures/results/v1/paced.json").unwrap();
-    let mut result: RunResult = serde_json::from_str(&base).unwrap();
+    let mut result = folder::load(Path::new("fixtures/results/v1/paced.json")).unwrap();
     let mut known: BTreeMap<_, Cell> = BTreeMap::new();
     let cell = |planned: &Planned| {
         let Pacing::Open { rate_per_s, .. } = planned.pacing else { unreachable!("all are paced") };

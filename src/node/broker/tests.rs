@@ -132,7 +132,7 @@ impl Broker {
     fn start(data_dir: &Path, shards: usize) -> Broker {
         let text = format!(
             "node_id = 2\ncluster_id = \"c\"\nlisten = \"127.0.0.1:9094\"\nshards = {shards}\n\
-             data_dir = \"{}\"\ncontrollers = \"{CONTROLLER}\"\n[log]\ndurability = \"page-cache\"\nsegment_bytes = \"1MiB\"\n",
+             data_dir = \"{}\"\ncontrollers = \"{CONTROLLER}\"\n[log]\ndurability = \"page-cache\"\nsegment_bytes = \"2MiB\"\n",
             data_dir.display()
         );
         let file = data_dir.join("broker.toml");
