@@ -415,7 +415,9 @@ fn viewed(load: &str, act: impl FnOnce(u32)) -> String {
         env!("CARGO_BIN_EXE_ackmark")
     );
     fs::write(folder.path().join("run.sh"), script).unwrap();
-    let terminal = Command::new("script")
+    // Under nohup(1) the tests ignore SIGHUP, and so would the run.
+    let terminal = Command::new("env")
+        .args(["--default-signal=HUP", "script"])
         .args(["--quiet", "--command", "sh run.sh", "/dev/null"])
         .env("TERM", "xterm")
         .current_dir(folder.path())

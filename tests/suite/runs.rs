@@ -46,7 +46,9 @@ impl Run {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::create_dir(folder.path().join("data")).expect("a writable folder");
         fs::write(folder.path().join("t.toml"), workload).expect("a writable folder");
-        let process = Command::new(env!("CARGO_BIN_EXE_ackmark"))
+        // Under nohup(1) the tests ignore SIGHUP, and so would the run.
+        let process = Command::new("env")
+            .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_ackmark")])
             .args(["run", "t.toml", "--data", "data", "--out", "out"])
             .current_dir(folder.path())
             .stdin(Stdio::null())
