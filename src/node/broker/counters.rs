@@ -41,7 +41,7 @@ impl Counters {
         let refused = self.closed.entry("too many connections").or_default();
         *refused += 1;
         if *refused == 1 {
-            tell(&format!(
+            tell(format_args!(
                 "refuses connections: {most} are open already, and the limit on open files \
                  (`ulimit -n` or LimitNOFILE) leaves no more beside the replicas'"
             ));

@@ -89,7 +89,7 @@ fn write_all(mut file: File, events: &Receiver<IsrEvent>) {
         line.push(b'\n');
         if let (Err(error), false) = (file.write_all(&line), failed) {
             failed = true;
-            tell(&format!("events_file: {error}: later events may be missing"));
+            tell(format_args!("events_file: {error}: later events may be missing"));
         }
     }
 }

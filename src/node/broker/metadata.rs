@@ -156,7 +156,7 @@ impl Shard {
         match remedy {
             Some(remedy) if self.unopened.insert(id) => {
                 let place = directory.display();
-                tell(&format!("{place}: not served: {error}: {remedy}"));
+                tell(format_args!("{place}: not served: {error}: {remedy}"));
             }
             // Said already.
             Some(_) => {}

@@ -2,6 +2,8 @@
 //! the machines of `protocol::broker` and `protocol::partition` in it. The counterpart of
 //! `node::broker`; holds no rule.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod controller_link;
 mod hosted;
 pub mod metadata;

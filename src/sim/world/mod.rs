@@ -3,6 +3,8 @@
 //!
 //! `Ok` means nothing was found; the error names the broken property.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod brokers;
 mod controller;
 mod looking;
