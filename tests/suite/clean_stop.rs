@@ -28,7 +28,8 @@ fn remove(segment: &Path) {
 /// The last to stop is damaged and comes back alone: it may not lead, and the others keep theirs.
 #[test]
 fn a_damaged_replica_that_comes_first_costs_no_record_the_others_hold() {
-    let damages: [(&str, fn(&Path)); 3] =
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 3] =
         [("shortened", shorten), ("zeroed", zero), ("missing", remove)];
     let mut cluster = Cluster::start(Shape::plain(DurabilityMode::PageCache));
     let settings = ["--replica-assignment", "1:2:3", "--config", "min.insync.replicas=2"];
