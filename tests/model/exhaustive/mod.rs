@@ -113,8 +113,8 @@ const TESTED: [Bounds; 9] = [
 const SETTINGS: [Bounds; 4] = [
     Bounds { lags: 1, min_isrs: 1, slow: 1, ..ONE },
     Bounds { fences: 1, min_isrs: 1, ..ONE },
-    Bounds { lags: 1, levels: 2, slow: 1, ..ONE },
-    Bounds { lags: 1, reassignments: 1, slow: 1, ..ONE },
+    Bounds { fences: 1, levels: 1, ..ONE },
+    Bounds { fences: 1, reassignments: 1, ..ONE },
 ];
 
 /// Searched by `make model`.
@@ -122,7 +122,9 @@ const WIDE: [Bounds; 2] =
     [Bounds { crashes: 2, fences: 1, ..ONE }, Bounds { fences: 1, lags: 1, ..ONE }];
 
 /// The same, with settings that change.
-const WIDE_SETTINGS: [Bounds; 4] = [
+const WIDE_SETTINGS: [Bounds; 6] = [
+    Bounds { lags: 1, levels: 2, slow: 1, ..ONE },
+    Bounds { lags: 1, reassignments: 1, slow: 1, ..ONE },
     Bounds { fences: 1, min_isrs: 1, slow: 1, several: true, ..ONE },
     Bounds { crashes: 1, lags: 1, min_isrs: 1, slow: 1, ..ONE },
     Bounds { fences: 1, levels: 2, slow: 1, ..ONE },
