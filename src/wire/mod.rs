@@ -19,14 +19,12 @@ mod api;
 mod apis;
 mod body;
 mod bounds;
-mod damaged;
 mod error;
 mod fields;
 mod frame;
 mod head;
 mod metadata_record;
 mod reader;
-mod resources;
 mod stamps;
 mod writer;
 
@@ -37,17 +35,15 @@ pub use apis::{
     FetchTopic, FetchTopicResponse, FetchingReplica, ProducePartition, ProducePartitionResponse,
     ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse, ReplicaLogInfo,
     ReplicaLogInfoRequest, ReplicaLogInfoResponse, Request, Response, TopicRef,
-    api_versions_response, encode_fetch_request, encode_fetch_response, encode_produce_request,
-    encode_produce_response,
+    api_versions_response, damaged, encode_fetch_request, encode_fetch_response,
+    encode_produce_request, encode_produce_response, resources, set_damaged, with_resources,
 };
-pub use damaged::{damaged, set_damaged};
 pub use error::{Direction, Problem, WireError};
 pub use fields::CurrentLeader;
 pub use frame::{encode_request, encode_response, parse_request, parse_response};
 pub use head::{RequestHead, correlation_id};
 pub use metadata_record::{MetadataRecordError, decode_metadata_record, encode_metadata_record};
 pub use reader::ELEMENTS_MAX;
-pub use resources::{resources, with_resources};
 pub use stamps::HighWatermarkTrace;
 
 #[cfg(test)]

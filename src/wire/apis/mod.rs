@@ -1,6 +1,6 @@
-//! Every API has one file: its key and versions, which listener serves it, its messages' shapes and
-//! codecs. The table at the end lists them, and makes [`ApiKey`], [`Request`], [`Response`] and all
-//! that goes by API.
+//! Every API has one file (a folder where it is long, or has a field of this product): its key and
+//! versions, which listener serves it, its messages' shapes and codecs. The table at the end lists
+//! them, and makes [`ApiKey`], [`Request`], [`Response`] and all that goes by API.
 
 mod allocate_producer_ids;
 mod alter_partition;
@@ -24,6 +24,8 @@ mod offset_for_leader_epoch;
 mod produce;
 
 pub use api_versions::api_versions_response;
+pub use broker_heartbeat::{resources, with_resources};
+pub use broker_registration::{damaged, set_damaged};
 pub use elect_leaders::{
     ElectLeadersOutcome, ElectLeadersRequest, ElectLeadersResponse, ElectLeadersTopic,
     ElectLeadersTopicResponse,

@@ -1,5 +1,9 @@
 //! BrokerHeartbeat (63): a broker tells the controller that it lives.
 
+mod resources;
+
+pub use resources::{resources, with_resources};
+
 use kafka_protocol::messages::{BrokerHeartbeatRequest, BrokerHeartbeatResponse};
 
 use super::prelude::*;

@@ -1,5 +1,9 @@
 //! BrokerRegistration (62): a broker introduces itself to the controller.
 
+mod damaged;
+
+pub use damaged::{damaged, set_damaged};
+
 use kafka_protocol::messages::{BrokerRegistrationRequest, BrokerRegistrationResponse};
 
 use super::prelude::*;
